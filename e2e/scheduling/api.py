@@ -33,6 +33,7 @@ _GROUPS = {
     "CSIStorageCapacity": "apis/storage.k8s.io/v1/csistoragecapacities",
     "VolumeAttachment": "apis/storage.k8s.io/v1/volumeattachments",
     "PodDisruptionBudget": "apis/policy/v1/poddisruptionbudgets",
+    "PodGroup": "apis/scheduling.k8s.io/v1beta1/podgroups",
     "PriorityClass": "apis/scheduling.k8s.io/v1/priorityclasses",
     "DeviceClass": "apis/resource.k8s.io/v1/deviceclasses",
     "ResourceSlice": "apis/resource.k8s.io/v1/resourceslices",

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 from urllib.request import HTTPSHandler, ProxyHandler, build_opener
 
 from e2e.bench.client import Access, load_access
@@ -51,8 +52,10 @@ class Plane:
 
 
 @contextmanager
-def plane(*controllers: str) -> Iterator[Plane]:
+def plane(*controllers: str, feature_gates: str = "", runtime_config: str = "") -> Iterator[Plane]:
     """Start a control plane with these controllers, wait until it is ready, and stop it after the block.
+
+    The API server and the scheduler have the feature gates, and the API server the runtime configuration, too.
 
     Raises:
         BuildError: if the programs cannot be built on this machine.
@@ -60,16 +63,25 @@ def plane(*controllers: str) -> Iterator[Plane]:
     """
     built = programs()
     with TemporaryDirectory(prefix="tallygate-plane-") as folder, ExitStack() as stack:
-        yield _start(built, Path(folder), stack, controllers)
+        gates = (f"--feature-gates={feature_gates}",) if feature_gates else ()
+        served = (f"--runtime-config={runtime_config}",) if runtime_config else ()
+        yield _start(built, Path(folder), stack, controllers, _Flags((*gates, *served), gates))
 
 
-def _start(built: Programs, folder: Path, stack: ExitStack, controllers: Sequence[str]) -> Plane:
+class _Flags(NamedTuple):
+    """Further flags of the API server and of the scheduler."""
+
+    server: Sequence[str]
+    scheduler: Sequence[str]
+
+
+def _start(built: Programs, folder: Path, stack: ExitStack, controllers: Sequence[str], flags: _Flags) -> Plane:
     ports = launches.Ports(*free_ports(len(launches.Ports.__annotations__)))
     credentials = Credentials(folder / "credentials", launches.server(ports))
     admin = credentials.kubeconfig("admin.kubeconfig", "tallygate-admin", "system:masters")
     ready = _readiness(credentials)
     started: dict[str, Component] = {}
-    server = _disable_admission_plugins(launches.apiserver(built, folder, ports, credentials))
+    server = _disable_admission_plugins(launches.apiserver(built, folder, ports, credentials, flags.server))
     managed = (
         [_select_controllers(launches.controllers(built, folder, ports, credentials), controllers)]
         if controllers
@@ -79,7 +91,7 @@ def _start(built: Programs, folder: Path, stack: ExitStack, controllers: Sequenc
         launches.etcd(built, folder, ports),
         server if controllers else _disable_watch_cache(server),
         *managed,
-        _log_attempts(_unlimit(launches.scheduler(built, folder, ports, credentials))),
+        _log_attempts(_unlimit(launches.scheduler(built, folder, ports, credentials, flags.scheduler))),
     ):
         component = Component(launch, folder, {"HOME": str(folder), "KUBECONFIG": ""})
         started[launch.name] = component
@@ -102,7 +114,10 @@ def _unlimit(launch: Launch) -> Launch:
 
 def _log_attempts(launch: Launch) -> Launch:
     """Return a launch that logs the attempts for each pod, its feasible nodes, and what keeps it out of the queue."""
-    return replace(launch, command=(*launch.command, "--v=2", "--vmodule=schedule_one=3,scheduling_queue=4"))
+    return replace(
+        launch,
+        command=(*launch.command, "--v=2", "--vmodule=schedule_one=3,schedule_one_podgroup=3,scheduling_queue=4"),
+    )
 
 
 def _disable_admission_plugins(launch: Launch) -> Launch:

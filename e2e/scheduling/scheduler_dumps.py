@@ -14,6 +14,7 @@ from e2e.errors import ClusterError
 from e2e.scheduling.plane import Plane
 
 _WITHIN = 30.0  # seconds
+_GROUP_WITHIN = 3.0  # seconds
 _PAUSE = 0.002  # seconds
 _NODE = re.compile(r"^\tNode name: (\S+)$", re.MULTILINE)
 _POD = re.compile(r"^\tname: \S+, namespace: \S+, uid: (\S+), phase: ", re.MULTILINE)
@@ -28,6 +29,11 @@ _ATTEMPT = '"Attempting to schedule pod" pod="{}"'
 _KEPT_OUT = '"Status after running PreEnqueue plugin" pod="{}"'
 _PREEMPTED = '"Async Preemption finished completely" preemptor="{}"'
 _STATUS = r'plugin="\w+" status=(?P<status>"(?:[^"\\]|\\.)*")'
+_GROUP = re.compile(
+    r'"Attempting to schedule pod group"|"Error scheduling pod; retrying"|'
+    r'(?P<kept_out>"Status after running PreEnqueue plugin" pod="[^"]+" plugin="(?!SchedulingGates)\w+")'
+)
+_RACES = (" got allocated elsewhere in the meantime", " is in the process of being allocated")
 _FEASIBLE = r"\d+ feasibleNodes=(\d+)\n"
 
 
@@ -103,16 +109,31 @@ class SchedulerDumps:
         found = self._wait_for_log(re.compile(f"{attempt}|{hold} {_STATUS}"), since)
         return str(json.loads(found["status"])) if found["status"] else ""
 
+    def is_group_tried(self, since: int) -> bool:
+        """Return whether the scheduler tries a PodGroup since then, and does not keep it out of its queue.
+
+        It logs nothing if a second reason keeps the group out.
+        """
+        try:
+            return self._wait_for_log(_GROUP, since, _GROUP_WITHIN)["kept_out"] is None
+        except ClusterError:
+            self._plane.check()
+            return False
+
+    def has_raced(self, since: int) -> bool:
+        """Return whether two pods have allocated one claim at once since then, so that one of them tries again."""
+        return any(text in _read_from(self._plane.scheduler.log, since) for text in _RACES)
+
     def has_preempted(self, pod: str, since: int) -> bool:
         """Return whether the scheduler has deleted all victims of a pod (`namespace/name`) since then."""
         return _PREEMPTED.format(pod) in _read_from(self._plane.scheduler.log, since)
 
-    def _wait_for_log(self, pattern: re.Pattern[str], since: int) -> re.Match[str]:
-        deadline = time.monotonic() + _WITHIN
+    def _wait_for_log(self, pattern: re.Pattern[str], since: int, within: float = _WITHIN) -> re.Match[str]:
+        deadline = time.monotonic() + within
         while (found := pattern.search(_read_from(self._plane.scheduler.log, since))) is None:
             self._plane.check()
             if time.monotonic() > deadline:
-                raise ClusterError(f"the scheduler does not log {pattern.pattern!r} in {_WITHIN:.0f} s")
+                raise ClusterError(f"the scheduler does not log {pattern.pattern!r} in {within:.0f} s")
             time.sleep(_PAUSE)
         return found
 

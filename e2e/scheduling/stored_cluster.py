@@ -11,7 +11,14 @@ from e2e.scheduling.scheduler_dumps import SchedulerDumps
 
 _CLAIM, _VOLUME = "PersistentVolumeClaim", "PersistentVolume"
 _DEVICE_CLAIM = "ResourceClaim"
-_IN_NAMESPACES = ("PodDisruptionBudget", _CLAIM, "CSIStorageCapacity", _DEVICE_CLAIM, "ResourceClaimTemplate")
+_IN_NAMESPACES = (
+    "PodDisruptionBudget",
+    "PodGroup",
+    _CLAIM,
+    "CSIStorageCapacity",
+    _DEVICE_CLAIM,
+    "ResourceClaimTemplate",
+)
 _CLUSTER_SCOPED = (
     *(_VOLUME, "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment"),
     *("DeviceClass", "ResourceSlice", "DeviceTaintRule"),
@@ -100,7 +107,7 @@ def _clear(api: Api, dumps: SchedulerDumps) -> None:
         api.clear(kind, NAMESPACES)
     for kind in (*_CLUSTER_SCOPED, "Node"):
         api.clear(kind)
-    for kind in (_CLAIM, _DEVICE_CLAIM):
+    for kind in (_CLAIM, _DEVICE_CLAIM, "PodGroup"):
         for claim in api.list_objects(kind):  # those with a finalizer
             claim["metadata"]["finalizers"] = []
             api.put(claim)

@@ -12,6 +12,7 @@ from tallygate.accounting.scheduling.placement import PlacementSession
 from tallygate.accounting.scheduling.scoring import Scoring
 from tallygate.answers.answer_records import NewNodeCapacityRecord, NewNodesRecord
 from tallygate.answers.columns import UNKNOWN, Column, Columns
+from tallygate.answers.group_predictions import NO_GROUPS, GroupPredictions
 from tallygate.answers.pods_to_place import PodsToPlace
 from tallygate.answers.prediction_details import PredictionDetails, predict_pods
 from tallygate.answers.review_pods import Rejection
@@ -29,22 +30,24 @@ def predict_admitted(  # noqa: PLR0913, PLR0917  # the pods, and what a predicti
     session: PlacementSession,
     scoring: Scoring,
     shapes: Sequence[NodeShape],
+    groups: GroupPredictions = NO_GROUPS,
     *,
     with_node_lines: bool = False,
 ) -> PredictionDetails:
     """Place the admitted pods of one object in a session; return the prediction with the new nodes that would help.
 
+    Pods of a PodGroup of `groups` are placed with the others of it, and have no new nodes: one pod alone would not run.
     There is no line for each node for pods whose rejection has happened.
 
     Raises:
         TallygateError: if the pod is not one that an API server would store.
     """
+    has_lines = with_node_lines and not (rejection is not None and rejection.has_happened)
+    in_group = groups.predict(pods, cluster, session, scoring, with_node_lines=has_lines)
+    if in_group is not None:
+        return replace(in_group, rejection=rejection)
     details = predict_pods(
-        pods.with_default_priority(cluster.priority_classes),
-        cluster,
-        session,
-        scoring,
-        with_node_lines=with_node_lines and not (rejection is not None and rejection.has_happened),
+        pods.with_default_priority(cluster.priority_classes), cluster, session, scoring, with_node_lines=has_lines
     )
     details = replace(details, rejection=rejection)
     return _add_new_nodes(details, cluster, scoring, shapes) if shapes else details

@@ -113,10 +113,18 @@ class PredictionDetails:
         return dict(Counter(self.prediction.nodes).most_common())
 
 
-def predict_pods(
-    pods: PodsToPlace, cluster: Cluster, session: PlacementSession, scoring: Scoring, *, with_node_lines: bool
+def predict_pods(  # noqa: PLR0913  # the pods, where they are placed, and what is returned
+    pods: PodsToPlace,
+    cluster: Cluster,
+    session: PlacementSession,
+    scoring: Scoring,
+    *,
+    with_node_lines: bool,
+    in_group_cycle: bool = False,
 ) -> PredictionDetails:
     """Place the pods of one object in a session and return the details of the prediction.
+
+    With `in_group_cycle` they are pods of a PodGroup, and the caller decides whether they keep their nodes.
 
     Raises:
         TallygateError: if the pod is not one that an API server would store.
@@ -132,7 +140,7 @@ def predict_pods(
     if pods.count is None:
         prediction = predict_daemon_set(incoming, cluster, diagnosis, session)
     else:
-        prediction = predict_copies(incoming, cluster, session, pods.count, diagnosis)
+        prediction = predict_copies(incoming, cluster, session, pods.count, diagnosis, in_group_cycle=in_group_cycle)
     details = PredictionDetails(
         pods, _add_unmodelled(prediction, pods.unmodelled), claims_by_copy=tuple(session.devices.by_copy[earlier:])
     )

@@ -99,7 +99,9 @@ VOLUME_RESOURCES: Final = (
 )
 """The version, resource and kind of the objects about volumes, which the columns alone have."""
 BUDGET_RESOURCE: Final = ("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget")
-"""The version, resource and kind of the other objects that the columns alone have."""
+"""The version, resource and kind of the disruption budgets, which the columns alone have."""
+POD_GROUP_RESOURCE: Final = ("scheduling.k8s.io/v1beta1", "podgroups", "PodGroup")
+"""The version, resource and kind of the groups of pods that are placed together, which the columns alone have."""
 EVENT: Final = "Event"
 CREATOR_RESOURCES: Final = (
     ("apps/v1", "replicasets", "ReplicaSet"),

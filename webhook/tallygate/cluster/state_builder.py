@@ -3,7 +3,7 @@
 Only a state with columns needs numpy: other states are built without it.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -25,6 +25,8 @@ from tallygate.state.kubernetes.limit_record_store import decode_record
 VOLUMES_LISTED_KIND: Final = "PersistentVolumeClaimList"
 """The mark of a snapshot that has all volume objects of its cluster, even if the cluster has none."""
 LIMIT_RECORDS_LISTED_KIND: Final = "LeaseList"
+POD_GROUP_LIST_KIND: Final = "PodGroupList"
+"""The mark of a snapshot that has all PodGroups of its cluster, even if the cluster has none."""
 _LIST: Final = "List"
 _DEFAULTS: Final = frozenset({"LimitRange", "PriorityClass", "RuntimeClass"})
 _LEASE: Final = "Lease"
@@ -85,9 +87,9 @@ class StateBuilder:
         elif kind == _LEASE and self._limit_records is not None:
             if record := decode_record(item):
                 self._limit_records[record.namespace_uid] = record.texts
-        elif kind == VOLUMES_LISTED_KIND:
+        elif kind in _COLUMN_MARKS:
             if self._columns is not None:
-                self._columns.make_volumes_known()
+                _COLUMN_MARKS[kind](self._columns)
         elif (listed := kinds.KINDS.get(kind.removesuffix(_LIST))) is not None and kind.endswith(_LIST):
             self.make_known(listed.resource)
         else:
@@ -117,6 +119,10 @@ class StateBuilder:
         Raises:
             ValueError: if a cluster could not store the object.
         """
+        if kind not in kinds.KINDS:
+            if self._columns is not None:
+                self._columns.put(kind, item)
+            return
         # one object of a kind that is not known would make the columns take it for all of them
         is_partial = kind in _DEFAULTS and kinds.KINDS[kind].resource not in self._known
         record = self._create_record(kind, _complete_identity(kind, item), with_columns=not is_partial)
@@ -166,6 +172,11 @@ class StateBuilder:
             self._columns.make_volumes_known()
         elif self._columns is not None:
             self._columns.cluster.storage = None
+
+    def make_pod_groups_known(self) -> None:
+        """Record that all PodGroups are there, even if there are none."""
+        if self._columns is not None:
+            self._columns.make_pod_groups_known()
 
     def set_version(self, git_version: str) -> None:
         """Set the version of the cluster, before any pod is added: it decides how pods are counted."""
@@ -274,6 +285,7 @@ class _Columns:
         pod_info = self._create_pod_info(pod, self.cluster.groups)
         if pod_info is not None:
             self.cluster.put_pod(pod_info)
+        self.cluster.pod_groups.put_pod(pod)
         if not has_ended(pod) and not (pod.spec and pod.spec.node_name) and meta.deletion_timestamp is None:
             self._state.pending_pods[meta.namespace or "", meta.name or ""] = pod
 
@@ -292,10 +304,21 @@ class _Columns:
         """Mark the objects about volumes as known."""
         self.cluster.storage = self.cluster.storage or self._create_storage()
 
+    def make_pod_groups_known(self) -> None:
+        """Mark the PodGroups as known."""
+        self.cluster.pod_groups.are_known = True
+
     def settle(self) -> None:
         """Make the devices known, unless a kind about them is not known, or a slice cannot be read."""
         problems = filter(None, (self._state.describe_device_problems(), *self._problems))
         self._settle(self.cluster, tuple(problems))
+
+
+_COLUMN_MARKS: Final[Mapping[str, Callable[[_Columns], None]]] = {
+    VOLUMES_LISTED_KIND: _Columns.make_volumes_known,
+    POD_GROUP_LIST_KIND: _Columns.make_pod_groups_known,
+}
+"""The marks of a snapshot about kinds that the columns alone have."""
 
 
 def _complete_identity(kind: str, item: Any) -> Any:

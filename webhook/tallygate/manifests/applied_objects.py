@@ -21,6 +21,7 @@ from tallygate.manifests.typed_objects import is_read, parse_object
 from tallygate.objects.core import LimitRange, Namespace
 from tallygate.objects.devices import ResourceClaimTemplate
 from tallygate.objects.meta import ObjectMeta
+from tallygate.objects.scheduling import PodGroup
 
 _CLASSES: Final = {
     ("resource.k8s.io", "DeviceClass"),
@@ -28,6 +29,8 @@ _CLASSES: Final = {
     ("node.k8s.io", "RuntimeClass"),
 }
 _NAMESPACED: Final = {"LimitRange", "ResourceClaimTemplate"}
+_POD_GROUP: Final = ("scheduling.k8s.io", "PodGroup")
+_POD_GROUP_DECODER: Final = msgspec.json.Decoder(PodGroup)
 _DECODERS: Final = {kind: msgspec.json.Decoder(KINDS[kind].type) for _, kind in _CLASSES}
 
 
@@ -51,6 +54,10 @@ def list_applied_objects(
                 yield "Namespace", Namespace(metadata)
             elif (manifest.group, manifest.kind) in _CLASSES:
                 yield manifest.kind, _DECODERS[manifest.kind].decode(to_json(manifest.node, limits.expanded))
+            elif (manifest.group, manifest.kind) == _POD_GROUP:
+                group = _POD_GROUP_DECODER.decode(to_json(manifest.node, limits.expanded))
+                metadata = ObjectMeta(name=manifest.name, namespace=manifest.namespace or namespace)
+                yield manifest.kind, msgspec.structs.replace(group, metadata=metadata, status=None)
             elif manifest.kind in _NAMESPACED and is_read(manifest, BUILT_IN_TARGETS):
                 yield from _parse_namespaced(manifest, namespace, limits)
 

@@ -317,3 +317,55 @@ class PodDisruptionBudget(msgspec.Struct, rename="camel", frozen=True, omit_defa
     metadata: ObjectMeta | None = None
     spec: PodDisruptionBudgetSpec | None = None
     status: PodDisruptionBudgetStatus | None = None
+
+
+class GangSchedulingPolicy(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """`spec.schedulingPolicy.gang` of a PodGroup: the number of pods that have to run for any of them to start."""
+
+    min_count: int = 1
+
+
+class PodGroupSchedulingPolicy(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """`spec.schedulingPolicy` of a PodGroup; without `gang` its pods start one by one."""
+
+    gang: GangSchedulingPolicy | None = None
+
+
+class PodGroupResourceClaim(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """An item of `spec.resourceClaims` of a PodGroup: a claim that all its pods may share."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+class PodGroupSpec(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """`spec` of a PodGroup with the fields that decide how its pods are placed."""
+
+    scheduling_policy: PodGroupSchedulingPolicy | None = None
+    scheduling_constraints: dict[str, msgspec.Raw] | None = None
+    parent_composite_pod_group_name: str | None = None
+    resource_claims: list[PodGroupResourceClaim] | None = None
+    priority_class_name: str | None = None
+    priority: int | None = None
+    preemption_policy: str | None = None
+
+
+class PodGroupCondition(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """A condition of a PodGroup."""
+
+    type: str = ""
+
+
+class PodGroupStatus(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """`status` of a PodGroup."""
+
+    conditions: list[PodGroupCondition] | None = None
+
+
+class PodGroup(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """A PodGroup (scheduling.k8s.io/v1beta1): pods that kube-scheduler places in one cycle."""
+
+    metadata: ObjectMeta | None = None
+    spec: PodGroupSpec | None = None
+    status: PodGroupStatus | None = None

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from tallygate.accounting.cluster.device_index import DeviceIndex
 from tallygate.accounting.cluster.node_columns import NodeColumns, PriorityUsage
 from tallygate.accounting.cluster.node_pools import NodePools
+from tallygate.accounting.cluster.pod_groups import PodGroups
 from tallygate.accounting.cluster.pod_indexes import AntiAffinityIndex, LabelIndex, SelectorCounts
 from tallygate.accounting.cluster.pod_info import HostPort, PodInfo, SchedulingGroupInterner
 from tallygate.accounting.cluster.storage_index import StorageIndex
@@ -96,6 +97,7 @@ class Cluster:
     devices are not; `devices_problem` is then the reason, if it is known. `limit_ranges` and `runtime_classes` stay
     None while these kinds are not known. `pools` has the pools of the nodes that `ingest` put in. `fork_changes` has
     the pods that a fork removed (-1), restored (0) or assumed (1), by UID, the latest change last (see `fork`).
+    `pod_groups` are the PodGroups with their pods, as far as a builder puts them in.
     `version` is the version of Kubernetes whose rules apply, `git_version` the version that the cluster reports, as
     `v1.37.2`, or None; `is_version_chosen` is set if the rules do not follow it. `now` is the time of this state, None
     if it is not known.
@@ -113,6 +115,7 @@ class Cluster:
         self.limit_ranges: LimitRangeIndex | None = None
         self.runtime_classes: dict[str, RuntimeClass] | None = None
         self.budgets: list[PodDisruptionBudget] = []
+        self.pod_groups = PodGroups()
         self.storage: StorageIndex | None = None
         self.devices: DeviceIndex | None = None
         self.devices_problem = ""

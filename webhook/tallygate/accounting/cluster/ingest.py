@@ -15,7 +15,14 @@ from tallygate.objects.core import LimitRange, Namespace
 from tallygate.objects.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from tallygate.objects.karpenter import KarpenterNodePool, NodeClaim
 from tallygate.objects.meta import ObjectMeta
-from tallygate.objects.scheduling import PodDisruptionBudget, PriorityClass, RuntimeClass, SchedulingNode, SchedulingPod
+from tallygate.objects.scheduling import (
+    PodDisruptionBudget,
+    PodGroup,
+    PriorityClass,
+    RuntimeClass,
+    SchedulingNode,
+    SchedulingPod,
+)
 
 VERSION_KIND = "ClusterVersion"
 """The kind of an item with the version of a cluster under `gitVersion`; only tallygate writes it."""
@@ -88,6 +95,7 @@ def _put_pod(cluster: Cluster, pod: SchedulingPod) -> None:
     pod_info = create_pod_info(pod, cluster.groups)
     if pod_info is not None:
         cluster.put_pod(pod_info)
+    cluster.pod_groups.put_pod(pod)
 
 
 def _put_namespace(cluster: Cluster, namespace: Namespace) -> None:
@@ -166,6 +174,7 @@ _HANDLERS: Final[Mapping[str, _Handler]] = {
     "ResourceClaimTemplate": _Handler(ResourceClaimTemplate, _put_device_object),
     "DeviceTaintRule": _Handler(DeviceTaintRule, _put_device_object),
     "PodDisruptionBudget": _Handler(PodDisruptionBudget, lambda cluster, budget: cluster.budgets.append(budget)),
+    "PodGroup": _Handler(PodGroup, lambda cluster, group: cluster.pod_groups.put(group)),
     **{kind: _Handler(object_type, _put_storage_object) for kind, object_type in STORAGE_TYPES.items()},
 }
 _DECODERS: Final = {kind: msgspec.json.Decoder(handler.type) for kind, handler in _HANDLERS.items()}

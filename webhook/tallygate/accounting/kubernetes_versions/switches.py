@@ -91,6 +91,13 @@ class Switch(Enum):
         "a pod that is being resized counts with the largest of three sums: requested, allocated and actual amounts",
         "AggregateContainerRequests in component-helpers resource/helpers.go",
     )
+    PLACES_POD_GROUPS = SwitchFacts(
+        37,
+        Area.SCHEDULER,
+        "where the gate GenericWorkload is on (it is off by default), the pods of a PodGroup of v1beta1 are tried in "
+        "one cycle, and none is bound without the quorum",
+        "schedule_one_podgroup.go in pkg/scheduler; plugins/gangscheduling/gangscheduling.go; KEP-4671",
+    )
     APPLIES_TAINT_RULES = SwitchFacts(
         37,
         Area.ALLOCATOR,
@@ -146,6 +153,12 @@ class Switch(Enum):
         Area.ALLOCATOR,
         "a share without an amount of capacity counts as one: a further share does not consume counters again",
         "deviceCapacityInUse in structured/internal/incubating/allocator_incubating.go",
+    )
+    CHANGES_POD_GROUPS = SwitchFacts(
+        38,
+        Area.SCHEDULER,
+        "the cycle of a PodGroup and its preemption have other rules, which are not modelled",
+        "schedule_one_podgroup.go in pkg/scheduler; framework/preemption/podgrouppreemption.go",
     )
     ROUNDS_FRACTIONS_OF_CAPACITY = SwitchFacts(
         38,
@@ -257,8 +270,12 @@ FEATURE_GATES = (
     FeatureGate("DRANodeAllocatableResources", None, "not modelled: `nodeAllocatableResources` of devices"),
     FeatureGate("DRAOptionalNodeOperations", None, "not modelled: `skipNodeOperations` of slices"),
     FeatureGate("DRAPartitionableDevicesType", None, "not modelled: `partitionTypeAttribute` of slices"),
-    FeatureGate("DRAWorkloadResourceClaims", None, "not modelled: claims of a PodGroup"),
-    FeatureGate("GenericWorkload", None, "not modelled: pods with a `schedulingGroup` are `unknown`"),
+    FeatureGate(
+        "DRAWorkloadResourceClaims", None, "claims of a PodGroup; those that it has from templates are not modelled"
+    ),
+    FeatureGate(
+        "GenericWorkload", None, "pods of a PodGroup are placed together; `unknown` where it is not known to be on"
+    ),
     FeatureGate("InPlacePodVerticalScalingSchedulerPreemption", None, "not modelled: preemption for a resize"),
     FeatureGate("TopologyAwareWorkloadScheduling", None, "not modelled: placements of scheduling groups"),
     FeatureGate("WorkloadWithJob", None, "not modelled: `scheduling` of Jobs"),

@@ -68,6 +68,14 @@ class CopyClaims(NamedTuple):
     claims: tuple[ResourceClaim, ...]
 
 
+class DeviceMark(NamedTuple):
+    """A state of `AssumedDevices`: the numbers of copies with devices, of made claims, and of replaced ones."""
+
+    copies: int
+    made: int
+    replaced: int
+
+
 class AssumedDevices:
     """The claims that were allocated during a session; for one thread at a time.
 
@@ -98,14 +106,20 @@ class AssumedDevices:
         self.by_copy.append(CopyClaims(cluster.nodes.get_name(node_index), (*before, *put)))
         return True
 
-    def revert(self) -> None:
-        """Free all devices again."""
+    def mark(self) -> DeviceMark:
+        """Return the present state, to which `return_to` returns."""
+        return DeviceMark(len(self.by_copy), len(self._made), len(self._replaced))
+
+    def return_to(self, mark: DeviceMark) -> None:
+        """Free the devices again that were taken since a mark."""
         devices = self._cluster.devices
         if devices is not None:
-            for claim in self._made:
+            for claim in self._made[mark.made :]:
                 devices.remove(claim)
-            for key, stored in reversed(self._replaced):
+            for key, stored in reversed(self._replaced[mark.replaced :]):
                 devices.replace_claim(key, stored)
+        for taken, start in ((self.by_copy, mark.copies), (self._made, mark.made), (self._replaced, mark.replaced)):
+            del taken[start:]
 
     def _put(
         self, pod: IncomingPod, devices: DeviceIndex, claims: Sequence[ResourceClaim], allocations: Sequence[Allocation]

@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from heapq import heapify, heappop, heapreplace
+from typing import NamedTuple
 
 import numpy as np
 
 from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.cluster.columns import NodeIndices
 from tallygate.accounting.cluster.pod_info import PodInfo, list_scheduling_volumes
-from tallygate.accounting.scheduling.assumed_devices import AssumedDevices, may_fail, shares_claims
+from tallygate.accounting.scheduling.assumed_devices import AssumedDevices, DeviceMark, may_fail, shares_claims
 from tallygate.accounting.scheduling.device_scores import has_alternatives, normalize_scores, score_alternatives
 from tallygate.accounting.scheduling.diagnosis import Diagnosis
 from tallygate.accounting.scheduling.filters import (
@@ -82,6 +83,13 @@ def count_max_copies(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> 
         if len(positions) and nominated_pods:
             copies[positions] = _count_copies_beside_nominated_pods(pod, cluster, node_index, nominated_pods)
     return copies
+
+
+class SessionMark(NamedTuple):
+    """A state of a session: the number of its pods, and that of its devices."""
+
+    pods: int
+    devices: DeviceMark
 
 
 class PlacementSession:
@@ -260,6 +268,20 @@ class PlacementSession:
         self._cluster.put_pod(copy)
         return True
 
+    def mark(self) -> SessionMark:
+        """Return the present state of the session, to which `return_to` returns."""
+        return SessionMark(len(self.placed_pods), self.devices.mark())
+
+    def return_to(self, mark: SessionMark) -> None:
+        """Remove the copies that were placed since a mark, and free their devices."""
+        for copy in self.placed_pods[mark.pods :]:
+            self._cluster.remove_pod(copy.uid)
+        del self.placed_pods[mark.pods :]
+        self.devices.return_to(mark.devices)
+
+
+_START = SessionMark(0, DeviceMark(0, 0, 0))
+
 
 @contextmanager
 def open_placement_session(
@@ -273,9 +295,7 @@ def open_placement_session(
     try:
         yield session
     finally:
-        for copy in session.placed_pods:
-            cluster.remove_pod(copy.uid)
-        session.devices.revert()
+        session.return_to(_START)
 
 
 def count_max_pods(cluster: Cluster) -> int:

@@ -38,6 +38,7 @@ from tallygate.accounting.scheduling.placement import (
 from tallygate.accounting.scheduling.plugins import dynamic_resources, node_eligibility, node_resources_fit
 from tallygate.accounting.scheduling.plugins.node_volume_limits import find_migrated_driver, has_migrated_volume
 from tallygate.accounting.scheduling.plugins.pod_claims import list_claim_refs
+from tallygate.accounting.scheduling.pod_group_cycle import find_group_problem
 from tallygate.accounting.scheduling.schedule import ScheduleResult, schedule_one
 from tallygate.accounting.scheduling.victims import PreemptionCandidate
 from tallygate.objects.meta import NodeSelector, NodeSelectorTerm, SelectorRequirement
@@ -109,16 +110,24 @@ _DAEMON_TOLERATIONS = (
 _HOST_NETWORK_TOLERATION = ("node.kubernetes.io/network-unavailable", "NoSchedule")
 
 
-def predict_copies(
-    pod: IncomingPod, cluster: Cluster, session: PlacementSession, count: int, diagnosis: Diagnosis
+def predict_copies(  # noqa: PLR0913  # the pod, where it is placed, and how
+    pod: IncomingPod,
+    cluster: Cluster,
+    session: PlacementSession,
+    count: int,
+    diagnosis: Diagnosis,
+    *,
+    in_group_cycle: bool = False,
 ) -> Prediction:
     """Place copies of a pod until the session ends, and return the prediction; `diagnosis` is that of the first copy.
+
+    With `in_group_cycle` the caller knows the PodGroup of the pod, and decides whether its copies keep their nodes.
 
     Raises:
         QuantityError: if the size of a claim or volume is invalid.
         SelectorError: if a claim has an invalid selector.
     """
-    unmodelled = (*find_unmodelled(pod, cluster), *diagnosis.undecided)
+    unmodelled = (*find_unmodelled(pod, cluster, in_group_cycle=in_group_cycle), *diagnosis.undecided)
     bind_errors = _find_bind_errors(pod, cluster, diagnosis)
     if pod.spec.scheduling_gates:
         placement = PlacementResult((), diagnosis if count else None)
@@ -128,12 +137,13 @@ def predict_copies(
     if placement.unplaced is None:
         feasibility = _choose_feasible(unmodelled)
         return Prediction(feasibility, count, node_names, unmodelled, diagnosis, bind_errors=bind_errors)
-    result = schedule_one(pod, cluster, placement.unplaced)
+    result = schedule_one(pod, cluster, placement.unplaced, may_preempt=not in_group_cycle)
     if result.diagnosis is None:
         return Prediction(Feasibility.NOT_NOW, count, node_names, unmodelled, diagnosis, result)
     unresolvable = find_unresolvable_nodes(pod, cluster, diagnosis.nodes)
     is_never = 0 < len(diagnosis.nodes) == len(unresolvable) and diagnosis.pre_filter_status is None
-    is_unknown = placement.unplaced.undecided or pod.spec.scheduling_group is not None
+    is_alone = pod.spec.scheduling_group is None or in_group_cycle
+    is_unknown = placement.unplaced.undecided or not is_alone
     feasibility = Feasibility.UNKNOWN if is_unknown else Feasibility.NOT_NOW
     feasibility = Feasibility.NEVER if is_never else feasibility
     largest = find_largest_amounts(pod, cluster) if is_never else {}
@@ -348,14 +358,16 @@ def _get_largest_amount(cluster: Cluster, resource: str) -> int:
     return int(cluster.nodes.find_capacity(resource, cluster.nodes.get_indices()).max(initial=0))
 
 
-def find_unmodelled(pod: IncomingPod, cluster: Cluster) -> Iterator[str]:
-    """Yield a message for each feature of a pod that is not modelled."""
+def find_unmodelled(pod: IncomingPod, cluster: Cluster, *, in_group_cycle: bool = False) -> Iterator[str]:
+    """Yield a message for each feature of a pod that is not modelled, without its PodGroup if `in_group_cycle`."""
     yield from _find_unmodelled_volumes(pod, cluster)
     yield from _find_unmodelled_namespaces(pod, cluster)
     if cluster.devices is None:
         yield from _find_unknown_devices(pod, cluster)
-    if pod.spec.scheduling_group is not None:
-        yield f"scheduling group{_format_group(pod)}: a group of pods gets its nodes and devices together, or none"
+    if pod.spec.scheduling_group is not None and not in_group_cycle:
+        reason = find_group_problem(pod, cluster)
+        text = "a group of pods gets its nodes and devices together, or none"
+        yield f"scheduling group{_format_group(pod)}: {text}{f'; {reason}' if reason else ''}"
     for _, annotation in list_requested(pod.pod.metadata.annotations if pod.pod.metadata else None):
         yield f"{annotation}: the annotation requests GPUs of KAI-Scheduler or Run:ai, which no node was asked for"
     if (pod.spec.scheduler_name or _DEFAULT_SCHEDULER) != _DEFAULT_SCHEDULER:

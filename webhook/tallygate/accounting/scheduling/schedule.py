@@ -98,10 +98,16 @@ class ScheduleResult:
 
 
 def schedule_one(
-    pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis, max_dry_runs: int | None = None
+    pod: IncomingPod,
+    cluster: Cluster,
+    diagnosis: Diagnosis,
+    max_dry_runs: int | None = None,
+    *,
+    may_preempt: bool = True,
 ) -> ScheduleResult:
     """Return the result of one attempt for a pod with this diagnosis. The cluster is unchanged afterwards.
 
+    Without `may_preempt` the pod is one of a PodGroup, for which no preemption runs before the end of the cycle.
     With `max_dry_runs` the first preemption candidate of as many likely nodes is selected, not the best of all nodes.
 
     Raises:
@@ -120,7 +126,7 @@ def schedule_one(
     if len(nodes):
         error = find_pre_score_error(pod) if len(nodes) > 1 else ""
         return ScheduleResult(diagnosis, (), error) if error else _bind(pod, cluster, diagnosis, nodes)
-    if not len(diagnosis.nodes):
+    if not len(diagnosis.nodes) or not may_preempt:
         return ScheduleResult(diagnosis, (), format_fit_error(diagnosis))
     if diagnosis.pre_filter_status is not None and not diagnosis.pre_filter_status.is_by_devices:
         message = format_fit_error(diagnosis, _STATE_NOT_FOUND)

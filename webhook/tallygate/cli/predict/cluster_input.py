@@ -17,6 +17,7 @@ import click
 import msgspec
 
 from tallygate.accounting.cluster.cluster import Cluster
+from tallygate.accounting.cluster.pod_groups import GATE
 from tallygate.accounting.kubernetes_versions.switches import Switch
 from tallygate.accounting.kubernetes_versions.version import DEFAULT_VERSION, parse_minor
 from tallygate.accounting.node_shape import DEFAULT_MAX_PODS, HOSTNAME
@@ -302,6 +303,17 @@ def _list_waiting_names(namespace: str, state: ClusterState) -> Iterator[str]:
     waiting = sorted(state.pending_pods, key=lambda each: (each[0] != namespace, each))
     for pod_namespace, pod_name in waiting[:_MAX_NAMES]:
         yield f"pod/{pod_name} -n {pod_namespace}"
+
+
+def parse_feature_gates(_: click.Context, __: click.Parameter, text: str | None) -> bool:
+    """Return whether the text turns the feature gate of PodGroups on, the only one that predictions depend on.
+
+    Raises:
+        click.BadParameter: if it is about another gate.
+    """
+    if text not in {None, f"{GATE}=true", f"{GATE}=false"}:
+        raise click.BadParameter(f"{text!r} is not one of {GATE}=true and {GATE}=false")
+    return text == f"{GATE}=true"
 
 
 def parse_label_selector(_: click.Context, __: click.Parameter, text: str | None) -> PolicyLabelSelector | None:

@@ -19,6 +19,7 @@ from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.accounting.scheduling.placement import open_placement_session
 from tallygate.accounting.scheduling.prediction import Feasibility
 from tallygate.accounting.scheduling.scoring import DEFAULT_SCORING, Scoring, ScoringStrategy
+from tallygate.answers.group_predictions import GroupPredictions
 from tallygate.answers.new_node_lines import predict_admitted
 from tallygate.answers.pods_to_place import PodsInFiles, PodsToPlace
 from tallygate.answers.prediction_details import PredictionDetails
@@ -200,6 +201,13 @@ def _parse_shape(option_value: str, config: _ScoringConfig) -> tuple[tuple[int, 
     '"{type: RequestedToCapacityRatio, resources: [{name: nvidia.com/gpu, weight: 5}], requestedToCapacityRatio: '
     '{shape: [{utilization: 0, score: 0}, {utilization: 100, score: 10}]}}".',
 )
+@click.option(
+    "--feature-gates",
+    "has_group_gate",
+    metavar="GenericWorkload=true",
+    callback=cluster_input.parse_feature_gates,
+    help="The scheduler has this feature gate on, which no API shows before it has placed a PodGroup.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="List every node: its answer, scores, utilization and reasons.")
 @framework.data_option
 @click.pass_context
@@ -219,6 +227,7 @@ def predict(  # noqa: PLR0913 -- one argument for each option
     policies: tuple[Path, ...],
     kubernetes: KubernetesVersion | None,
     scoring: str | None,
+    has_group_gate: bool,
     verbose: bool,
     output: str,
 ) -> None:
@@ -240,7 +249,8 @@ def predict(  # noqa: PLR0913 -- one argument for each option
     in the cluster: the pods in files have the requests that are implied for them. With NodeShapes, in the files or
     the policies, the output has the number of new nodes that the pods without a node would need, for each shape by
     itself. Pools of nodes have shapes by themselves: NodePools of Karpenter, and groups of nodes by the labels of
-    providers.
+    providers. The pods of a PodGroup, in the files or the cluster, are placed together or not at all, once it is known
+    that the scheduler does so (--feature-gates).
 
     Needed rights: list on nodes, pods and namespaces. Without them the gate answers about pod/NAME, as `tallygate ask`
     does, if its server of asks runs in the cluster. The command also reads what `tallygate snapshot` reads, and
@@ -265,6 +275,7 @@ def predict(  # noqa: PLR0913 -- one argument for each option
             raise create_no_gate_error(error, _INSTEAD) from error
         ctx.exit(print_answer_of_gate(connection, chosen_namespace or "", names, error, output))
     cluster, in_files = gathered.state.require_columns(), gathered.in_files
+    cluster.pod_groups.has_gate = cluster.pod_groups.has_gate or has_group_gate
     with_node_lines = verbose or (output != "table" and len(gathered.pods) == 1)
     predictions = list(_predict_all(gathered, parsed_scoring, with_node_lines=with_node_lines))
     prediction_text.print_predictions(predictions, cluster, output, verbose=verbose)
@@ -369,11 +380,12 @@ def _predict_all(gathered: _Gathered, scoring: Scoring, *, with_node_lines: bool
     """
     cluster, in_files = gathered.state.require_columns(), gathered.in_files
     shapes = merge_shapes((*in_files.shapes, *gathered.policies.node_shapes), cluster.pools.list_shapes())
+    groups = GroupPredictions(pods for pods, _ in gathered.pods)
     with in_files.apply_claims(cluster), open_placement_session(cluster, scoring) as session:
         for pods, rejection in track("placing pods", gathered.pods):
             try:
                 yield predict_admitted(
-                    pods, rejection, cluster, session, scoring, shapes, with_node_lines=with_node_lines
+                    pods, rejection, cluster, session, scoring, shapes, groups, with_node_lines=with_node_lines
                 )
             except QuantityError as error:
                 raise framework.UsageError(f"{pods.subject}: {error}; `tallygate check` says where") from error

@@ -177,6 +177,8 @@ class _Lister:
         ):
             self._list(resource)
         self._list_column(*kinds.BUDGET_RESOURCE)
+        if self._list_column(*kinds.POD_GROUP_RESOURCE):
+            self._builder.make_pod_groups_known()
         self._list(kinds.NODE_POOLS)
         self._list(kinds.NODE_CLAIMS)
 

@@ -14,8 +14,8 @@ from tallygate.accounting.cluster.node_pools import GROUP_ANNOTATION
 from tallygate.accounting.gpu_annotations import select_gpu_annotations
 from tallygate.accounting.node_fit import list_unready
 from tallygate.cluster.cap_ledger_list import LEDGERS_PATH
-from tallygate.cluster.kinds import BUDGET_RESOURCE, KINDS, VOLUME_RESOURCES, ClusterKind
-from tallygate.cluster.state_builder import LIMIT_RECORDS_LISTED_KIND, VOLUMES_LISTED_KIND
+from tallygate.cluster.kinds import BUDGET_RESOURCE, KINDS, POD_GROUP_RESOURCE, VOLUME_RESOURCES, ClusterKind
+from tallygate.cluster.state_builder import LIMIT_RECORDS_LISTED_KIND, POD_GROUP_LIST_KIND, VOLUMES_LISTED_KIND
 from tallygate.kube.resource_codec import ResourceCodec, parse_revision
 from tallygate.objects.devices import (
     EXTENDED_RESOURCE_CLAIM_ANNOTATION,
@@ -182,10 +182,10 @@ VOLUME_CODECS = _create_column_codecs(*VOLUME_RESOURCES)
 
 SCHEDULING_CODECS = (
     *_create_codecs("PriorityClass", "LimitRange", "RuntimeClass", "ResourceQuota", "DeviceClass"),
-    *_create_column_codecs(BUDGET_RESOURCE),
+    *_create_column_codecs(BUDGET_RESOURCE, POD_GROUP_RESOURCE),
     *_create_codecs("NodePool", "NodeClaim"),
 )
-"""The codecs of the other kinds that scheduling depends on: priorities, limit ranges, classes, budgets and
+"""The codecs of the other kinds that scheduling depends on: priorities, limit ranges, classes, budgets, PodGroups and
 pools of nodes.
 """
 
@@ -196,7 +196,7 @@ CLAIM_CODECS = _create_codecs(*_CLAIM_KINDS)
 LIST_MARKS = {
     KINDS[kind].resource: _create_mark(f"{kind}List", KINDS[kind].version)
     for kind in ("DeviceClass", "LimitRange", "RuntimeClass", "ResourceQuota", *_CLAIM_KINDS)
-}
+} | {POD_GROUP_RESOURCE[1]: _create_mark(POD_GROUP_LIST_KIND, POD_GROUP_RESOURCE[0])}
 """By resource: the mark of a snapshot that has all its objects, even if the cluster has none."""
 
 VOLUMES_LISTED_ITEM = _create_mark(VOLUMES_LISTED_KIND, "v1")

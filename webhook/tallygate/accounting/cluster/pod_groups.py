@@ -1,0 +1,66 @@
+"""The PodGroups of a cluster, with the pods that name them.
+
+Source: podGroupStateData in pkg/scheduler/backend/cache/podgroupstate.go, v1.37.
+"""
+
+from collections.abc import Sequence
+
+from tallygate.accounting.charge import has_ended
+from tallygate.objects.meta import ObjectMeta
+from tallygate.objects.scheduling import PodGroup, PodGroupStatus, SchedulingPod, SchedulingPodSpec
+
+GATE = "GenericWorkload"
+"""The feature gate with which kube-scheduler places the pods of a PodGroup together."""
+
+_SCHEDULED = "PodGroupInitiallyScheduled"  # kube-scheduler alone writes this condition
+
+
+class PodGroups:
+    """The PodGroups and their pods, by namespace and name.
+
+    `are_known` is set if all PodGroups of the cluster are here. `has_gate` is set if kube-scheduler is known to have
+    the gate: an API server serves PodGroups whether or not it has.
+    """
+
+    def __init__(self) -> None:
+        self.are_known = False
+        self.has_gate = False
+        self._groups: dict[tuple[str, str], PodGroup] = {}
+        self._placed: dict[tuple[str, str], list[SchedulingPod]] = {}
+        self._pending: dict[tuple[str, str], list[SchedulingPod]] = {}
+
+    def put(self, group: PodGroup) -> None:
+        """Add a PodGroup, or replace its previous version; a condition of kube-scheduler shows its gate."""
+        meta = group.metadata or ObjectMeta()
+        self._groups[meta.namespace or "default", meta.name or ""] = group
+        conditions = (group.status or PodGroupStatus()).conditions or ()
+        self.has_gate = self.has_gate or any(condition.type == _SCHEDULED for condition in conditions)
+
+    def put_pod(self, pod: SchedulingPod) -> None:
+        """Add a stored pod, if it names a PodGroup and has not ended."""
+        key = find_group_key(pod)
+        if key is None or has_ended(pod):
+            return
+        if pod.spec and pod.spec.node_name:
+            self._placed.setdefault(key, []).append(pod)
+        elif pod.metadata is None or pod.metadata.deletion_timestamp is None:
+            self._pending.setdefault(key, []).append(pod)
+
+    def find(self, key: tuple[str, str]) -> PodGroup | None:
+        """Return a PodGroup; None if it is not here."""
+        return self._groups.get(key)
+
+    def list_placed(self, key: tuple[str, str]) -> Sequence[SchedulingPod]:
+        """Return the pods of a PodGroup that have a node."""
+        return self._placed.get(key, ())
+
+    def list_pending(self, key: tuple[str, str]) -> Sequence[SchedulingPod]:
+        """Return the stored pods of a PodGroup that wait for a node."""
+        return self._pending.get(key, ())
+
+
+def find_group_key(pod: SchedulingPod) -> tuple[str, str] | None:
+    """Return the namespace and the name of the PodGroup of a pod; None if it names none."""
+    spec = pod.spec or SchedulingPodSpec()
+    name = spec.scheduling_group.pod_group_name if spec.scheduling_group else None
+    return ((pod.metadata or ObjectMeta()).namespace or "default", name) if name else None
