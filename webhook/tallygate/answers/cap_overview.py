@@ -4,13 +4,13 @@ Consumers and claims of all namespaces have names here, so that only someone who
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from tallygate.accounting.names import LIMITS_PREFIX, REQUESTS_PREFIX
 from tallygate.admission.cap_index import CapIndex
+from tallygate.answers.capacity_report import find_capacity
 from tallygate.answers.columns import API_VERSION
 from tallygate.answers.usage_columns import LINES, TOTALS
 from tallygate.answers.usage_report import (
@@ -90,7 +90,7 @@ def describe_caps(state: ClusterState, caps: CapIndex, check_time: Callable[[], 
         consumers,
         waiting,
         totals,
-        dict(_list_capacities(state, names)),
+        {name: amount for name in names if (amount := find_capacity(state, name)) is not None},
         None if idle is None else tuple(idle[:MAX_IDLE]),
         len(idle or ()),
         state.find_revision(),
@@ -119,14 +119,6 @@ def _sum_waiting(state: ClusterState, ledger: LedgerUsage) -> Counter[str]:
     for _, amounts in state.pods.list_amounts(cap, members, waiting_only=True):
         sums.update(amounts or {})
     return sums
-
-
-def _list_capacities(state: ClusterState, names: Iterable[str]) -> Iterator[tuple[str, int]]:
-    nodes = state.require_columns().nodes
-    for name in names:
-        column = nodes.find_allocatable_column(name.removeprefix(LIMITS_PREFIX).removeprefix(REQUESTS_PREFIX))
-        if column is not None:
-            yield name, int(column.array[nodes.get_indices()].sum())
 
 
 def _list_idle(state: ClusterState) -> Sequence[IdleClaim] | None:

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from tallygate.admission.cap_index import CapIndex
 from tallygate.answers import usage_report
+from tallygate.answers.capacity_report import CAPACITIES, CapacityRecord, list_capacities
 from tallygate.answers.columns import escape_control
 from tallygate.answers.usage_columns import LIMITS, LINES, TOTALS, format_notes, format_scope
 from tallygate.answers.usage_report import ExceededLimit, UsageLine, format_by_resource, format_time, may_count_devices
@@ -64,7 +65,7 @@ class UsageQuery:
     """The requested ledgers of a cluster, and the output format. Without caps, the ledgers themselves are shown.
 
     `policies_note` has the reason for which the policies are unknown, empty if they are known. `min_percent` leaves out
-    the lines that are charged less of their hard limit.
+    the lines that are charged less of their hard limit. With `has_capacity` what is on nodes is compared.
     """
 
     source: ClusterSource
@@ -75,6 +76,7 @@ class UsageQuery:
     sort_key: usage_report.SortKey = usage_report.SortKey.CAP
     min_percent: int | None = None
     has_total: bool = False
+    has_capacity: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +168,27 @@ def _format_bar(line: UsageLine) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class _CapacityReport:
+    """What caps grant beside what nodes have, and the notes on it."""
+
+    records: tuple[CapacityRecord, ...]
+    notes: tuple[str, ...]
+
+
+def _compute_capacity(query: UsageQuery, cluster: ClusterState) -> _CapacityReport:
+    report, ledgers = usage_report.compute_usage_of_caps(cluster, _index_caps(query, cluster), query.choice)
+    return _CapacityReport(tuple(list_capacities(cluster, ledgers)), report.notes)
+
+
+def _print_capacity(report: _CapacityReport, output: str) -> None:
+    def print_text() -> None:
+        click.echo(CAPACITIES.align(report.records) if report.records else "no cap has a hard limit")
+        _print_notes(report.notes)
+
+    tables.print_records(CAPACITIES, "UsageCapacity", report.records, output, print_text, notes=list(report.notes))
+
+
+@dataclass(frozen=True, slots=True)
 class _ConsumersReport:
     """The consumers of each resource of the chosen ledgers, and the notes on them."""
 
@@ -199,6 +222,8 @@ USAGE_VIEW = _UsageView(_compute_usage, _print_usage)
 """The table of usage. UsageError if no caps are known, or the requested one does not exist."""
 CONSUMERS_VIEW = _UsageView(_compute_consumers, _print_consumers)
 """The pods and claims behind the numbers of a cap. UsageError without this cap, or if it omits the namespace."""
+CAPACITY_VIEW = _UsageView(_compute_capacity, _print_capacity)
+"""What caps grant beside what nodes have. UsageError if the requested cap does not exist."""
 
 
 def show_once(query: UsageQuery, view: _UsageView[T]) -> None:
@@ -218,8 +243,12 @@ def _read_cluster(query: UsageQuery) -> ClusterState:
         TallygateError: if the cluster cannot be read.
     """
     policies, name = query.policies, query.choice.namespace
-    nodes = may_count_devices(policies.caps) or policies.needs_nodes
-    needs = StateNeeds(ledgers=True, nodes=nodes, slices=policies.needs_slices)
+    needs = StateNeeds(
+        ledgers=True,
+        nodes=query.has_capacity or may_count_devices(policies.caps) or policies.needs_nodes,
+        slices=policies.needs_slices,
+        columns=query.has_capacity,
+    )
     cluster = query.source.read(needs)
     if query.source.snapshot and not len(cluster.namespaces):
         raise create_no_namespaces_error(query.source.snapshot)
@@ -345,6 +374,7 @@ def _choose_ledgers(query: UsageQuery, cluster: ClusterState) -> list[usage_repo
         ("tallygate usage --over 80% --sort utilization", "what is nearly full, the fullest first"),
         ("tallygate usage --policies policies/ --explain gpus -n team-a", "the pods and claims behind an amount"),
         ("tallygate usage --policies policies/ --verify", "do the ledgers agree with the pods?"),
+        ("tallygate usage --policies policies/ --capacity", "do the caps grant more, or less, than nodes have?"),
         ("tallygate usage --policies policies/ --snapshot now.json -o json", "a snapshot, for a program"),
     ),
 )
@@ -376,6 +406,11 @@ def _choose_ledgers(query: UsageQuery, cluster: ClusterState) -> list[usage_repo
     help="The order of the lines; used and utilization: the largest first, free: the smallest first.",
 )
 @click.option("--over", metavar="PERCENT", help="Only lines that are charged at least this share of hard, as in 80%.")
+@click.option(
+    "--capacity",
+    is_flag=True,
+    help="For each resource: what nodes have, and what the caps grant of it, which may be more or less.",
+)
 @click.option("--total", is_flag=True, help="Add the sums of each cap and resource over the lines.")
 @framework.connection_options
 @snapshot_option(
@@ -396,6 +431,7 @@ def usage(  # noqa: PLR0913 -- one argument for each option
     watch: bool,
     sort_key: str,
     over: str | None,
+    capacity: bool,
     total: bool,
     connection: Connection,
     snapshot: Path | None,
@@ -415,7 +451,7 @@ def usage(  # noqa: PLR0913 -- one argument for each option
 
     Exit codes: 0 shown, 1 --verify found wrong ledgers, 2 a usage error, or the cluster cannot be read.
     """
-    modes = {"--explain": bool(explain), "--verify": verify, "--watch": watch}
+    modes = {"--explain": bool(explain), "--verify": verify, "--watch": watch, "--capacity": capacity}
     _check_options(modes, cap=bool(cap), snapshot=bool(snapshot))
     source = ClusterSource(connection, snapshot)
     policy_set, policies_note = (_load_caps(policies), "") if policies else _find_caps(source)
@@ -430,6 +466,7 @@ def usage(  # noqa: PLR0913 -- one argument for each option
         usage_report.SortKey(sort_key),
         _parse_percent(over),
         total,
+        capacity,
     )
     show = show_changes if watch else show_once
     try:
@@ -437,10 +474,12 @@ def usage(  # noqa: PLR0913 -- one argument for each option
             ctx.exit(framework.EXIT_FINDINGS if print_drift(query) else 0)
         elif explain:
             show(query, CONSUMERS_VIEW)
+        elif capacity:
+            show(query, CAPACITY_VIEW)
         else:
             show(query, USAGE_VIEW)
     except ListError as error:
-        if any((explain, verify, watch, policies, group, all_namespaces)) or not is_forbidden(error):
+        if any((explain, verify, watch, capacity, policies, group, all_namespaces)) or not is_forbidden(error):
             raise create_no_gate_error(error, _INSTEAD) from error
         _print_usage_of_gate(query, connection.choose_namespace(namespace), error)
 
@@ -518,6 +557,8 @@ def _check_options(modes: Mapping[str, bool], *, cap: bool, snapshot: bool) -> N
         raise framework.UsageError("--verify cannot be combined with --explain or --watch")
     if modes["--explain"] and cap:
         raise framework.UsageError("--explain already names the cap: remove --cap")
+    if modes["--capacity"] and (modes["--explain"] or modes["--verify"] or modes["--watch"]):
+        raise framework.UsageError("--capacity cannot be combined with --explain, --verify or --watch")
     if modes["--watch"] and snapshot:
         raise framework.UsageError("--watch needs a cluster: a snapshot does not change")
 

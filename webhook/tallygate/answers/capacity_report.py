@@ -1,0 +1,199 @@
+"""What caps grant beside what nodes have, for each resource: overcommitted, stranded and unreachable amounts.
+
+Caps may count the same namespaces. So what they grant is no sum of limits: it is the most that all namespaces with a
+cap may have together. A ledger grants its limit, or what the ledgers within it grant if that is less and each of
+its namespaces has one of these. A ledger is within another one if all its namespaces are among those of the other one.
+Ledgers that have only a part of their namespaces in common are added up, so that the amount may then be too large, and
+never too small. A cap that counts only some pods bounds no namespace: it grants its limit where no other ledger does.
+
+The free amounts of ledgers are added up in the same way. What is free on nodes beyond that is *stranded*: no pod under
+a cap may use it. What is free under caps beyond the free amounts of nodes is *unreachable*: no node has it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from tallygate.accounting.amounts import format_amount, is_milli
+from tallygate.accounting.charge import PODS
+from tallygate.accounting.names import LIMITS_PREFIX, REQUESTS_PREFIX
+from tallygate.answers.columns import UNKNOWN, Column, Columns
+from tallygate.answers.usage_report import LedgerUsage
+from tallygate.cluster.cluster_state import ClusterState
+from tallygate.policy.model import PodFilter
+
+_EVERY_POD: Final = PodFilter()
+
+
+class Grant(NamedTuple):
+    """A limit of a ledger for the namespaces `members`; `amount` is the limit or what is free of it, None if unknown.
+
+    It is `partial` if it counts only some pods of these namespaces.
+    """
+
+    members: frozenset[str]
+    amount: int | None
+    is_partial: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityRecord:
+    """One resource: what nodes have and have free, and what caps grant and have free; None if it is not known.
+
+    `capacity` and `free_on_nodes` are those of all nodes, also of those that take no pods. `without_cap` is the number
+    of namespaces that no cap limits under this name.
+    """
+
+    name: str
+    capacity: int | None
+    granted: int | None
+    free_on_nodes: int | None
+    free_in_caps: int | None
+    without_cap: int
+
+    @property
+    def committed_percent(self) -> int | None:
+        """What is granted in percent of the capacity, rounded up: above 100 more is granted than there is."""
+        return None if not self.capacity or self.granted is None else -(-self.granted * 100 // self.capacity)
+
+    @property
+    def stranded(self) -> int | None:
+        """What is free on nodes and that no pod under a cap may use."""
+        if self.free_on_nodes is None or self.free_in_caps is None:
+            return None
+        return max(self.free_on_nodes - self.free_in_caps, 0)
+
+    @property
+    def unreachable(self) -> int | None:
+        """What is free in caps and that no node has free."""
+        if self.free_on_nodes is None or self.free_in_caps is None:
+            return None
+        return max(self.free_in_caps - self.free_on_nodes, 0)
+
+    def describe(self) -> str:
+        """Return the remark on namespaces without a cap, empty without any."""
+        if not self.without_cap:
+            return ""
+        return f"{self.without_cap} namespace{'s' * (self.without_cap != 1)} without a cap may use more"
+
+
+def list_capacities(state: ClusterState, ledgers: Iterable[LedgerUsage]) -> list[CapacityRecord]:
+    """Return the records of all resources with a hard limit, by name, of a state with columns."""
+    hard: dict[str, list[Grant]] = {}
+    free: dict[str, list[Grant]] = {}
+    for ledger in ledgers:
+        is_partial = ledger.chosen.active_cap.definition.pods != _EVERY_POD
+        for line in ledger.lines:
+            if line.hard is not None:
+                hard.setdefault(line.name, []).append(Grant(ledger.chosen.members, line.hard, is_partial))
+                amount = None if line.free is None else max(line.free, 0)
+                free.setdefault(line.name, []).append(Grant(ledger.chosen.members, amount, is_partial))
+    every = frozenset(record.name for record in state.namespaces.list_records())
+    return [
+        CapacityRecord(
+            name,
+            find_capacity(state, name),
+            sum_grants(hard[name]),
+            find_free_amount(state, name),
+            sum_grants(free[name]),
+            len(every.difference(*(grant.members for grant in hard[name] if not grant.is_partial))),
+        )
+        for name in sorted(hard)
+    ]
+
+
+def find_capacity(state: ClusterState, name: str) -> int | None:
+    """Return what all nodes have under a name of a cap; None if no node advertises it."""
+    nodes = state.require_columns().nodes
+    column = nodes.find_allocatable_column(name.removeprefix(LIMITS_PREFIX).removeprefix(REQUESTS_PREFIX))
+    return None if column is None else int(sum(column.array[nodes.get_indices()].tolist()))
+
+
+def find_free_amount(state: ClusterState, name: str) -> int | None:
+    """Return what is free on all nodes under a name; None for limits, which use nothing of a node, and other names."""
+    cluster = state.require_columns()
+    resource, nodes = name.removeprefix(REQUESTS_PREFIX), cluster.nodes
+    column = None if name.startswith(LIMITS_PREFIX) else nodes.find_allocatable_column(resource)
+    if column is None:
+        return None
+    indices = nodes.get_indices()
+    allocatable = column.array[indices].tolist()
+    if resource == PODS:
+        used = [len(cluster.get_node_pods(index)) for index in indices.tolist()]
+    else:
+        used_column = nodes.find_used_column(resource)
+        used = [0] * len(allocatable) if used_column is None else used_column.array[indices].tolist()
+    return int(sum(max(has - uses, 0) for has, uses in zip(allocatable, used, strict=True)))
+
+
+def sum_grants(grants: Sequence[Grant]) -> int | None:
+    """Return the most that the namespaces of limits may have together; None if an amount is unknown.
+
+    A limit without namespaces grants nothing.
+    """
+    if any(grant.amount is None for grant in grants):
+        return None
+    whole = sorted(
+        (grant for grant in grants if grant.members and not grant.is_partial),
+        key=lambda grant: -len(grant.members),
+    )
+    containing: dict[str, list[int]] = {}
+    within: dict[int | None, list[int]] = {}
+    for number, grant in enumerate(whole):
+        within.setdefault(_find_smallest(whole, containing, grant), []).append(number)
+        for name in grant.members:
+            containing.setdefault(name, []).append(number)
+    sums: dict[int, int] = {}
+    for number in reversed(range(len(whole))):  # the smallest first, so that all within a limit are known
+        sums[number] = _limit_sum(whole, within.get(number, ()), sums, whole[number])
+    partial = (
+        grant.amount or 0
+        for grant in grants
+        if grant.is_partial and grant.members and _find_smallest(whole, containing, grant) is None
+    )
+    return sum(sums[number] for number in within.get(None, ())) + sum(partial)
+
+
+def _find_smallest(whole: Sequence[Grant], containing: Mapping[str, list[int]], grant: Grant) -> int | None:
+    """Return the number of the smallest limit that has all namespaces of another one."""
+    known = containing.get(min(grant.members), ())
+    return next((number for number in reversed(known) if whole[number].members >= grant.members), None)
+
+
+def _limit_sum(whole: Sequence[Grant], numbers: Sequence[int], sums: Mapping[int, int], grant: Grant) -> int:
+    amount = grant.amount or 0
+    if frozenset().union(*(whole[number].members for number in numbers)) != grant.members:
+        return amount
+    return min(amount, sum(sums[number] for number in numbers))
+
+
+def _create_amount(heading: str, key: str, attribute: str) -> Column[CapacityRecord]:
+    def get(record: CapacityRecord) -> Any:
+        return getattr(record, attribute)
+
+    def format_value(record: CapacityRecord) -> str:
+        amount = get(record)
+        return UNKNOWN if amount is None else format_amount(record.name, amount)
+
+    return Column(heading, key, get, format_value)
+
+
+def _format_percent(record: CapacityRecord) -> str:
+    percent = record.committed_percent
+    return UNKNOWN if percent is None else f"{percent}%"
+
+
+CAPACITIES = Columns[CapacityRecord](
+    Column("RESOURCE", "resource", lambda record: record.name),
+    Column("", "unit", lambda record: "milli" if is_milli(record.name) else "whole"),
+    _create_amount("CAPACITY", "capacity", "capacity"),
+    _create_amount("GRANTED", "granted", "granted"),
+    Column("COMMITTED", "committedPercent", lambda record: record.committed_percent, _format_percent),
+    _create_amount("FREE ON NODES", "freeOnNodes", "free_on_nodes"),
+    _create_amount("FREE IN CAPS", "freeInCaps", "free_in_caps"),
+    _create_amount("STRANDED", "stranded", "stranded"),
+    _create_amount("UNREACHABLE", "unreachable", "unreachable"),
+    Column("", "namespacesWithoutCap", lambda record: record.without_cap),
+    Column("NOTE", "", lambda record: record.describe()),
+)
+"""The columns of `tallygate usage --capacity`."""
