@@ -1,9 +1,11 @@
 """The rules in which modelled versions of kube-scheduler differ, each for the versions before and after."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import tallygate
 from tallygate.accounting.kubernetes_versions.switches import FEATURE_GATES, Switch
 from tallygate.accounting.kubernetes_versions.version import (
     DEFAULT_VERSION,
@@ -247,6 +249,13 @@ def test_requests_at_pod_level_decide_the_score_from_1_38_on(version: Kubernetes
     scores = score_allocation(IncomingPod.from_pod(decode_pod(new)), cluster, cluster.nodes.get_indices())
     best = scores.max()
     assert [cluster.nodes.get_name(index) for index in range(2) if scores[index] == best] == nodes
+
+
+def test_each_switch_is_asked_for_by_the_product() -> None:
+    """Find the reader of every rule of the table: one without a reader would be listed and change nothing."""
+    product = Path(tallygate.__file__).parent
+    texts = [path.read_text() for path in product.rglob("*.py")]
+    assert [each.name for each in Switch if not any(f".has(Switch.{each.name})" in text for text in texts)] == []
 
 
 @pytest.mark.parametrize("switch", list(Switch), ids=lambda switch: switch.name)

@@ -162,6 +162,8 @@ def test_a_snapshot_has_the_version_of_its_cluster(tmp_path: Path) -> None:
     run(tmp_path, plays, "snapshot", str(path))
     stored = CliRunner().invoke(root, [*_ARGUMENTS, "--snapshot", str(path)])
     assert json.loads(stored.stdout)["items"][0]["scheduler"] == {"rules": "1.36", "cluster": "v1.36.3"}
+    chosen = CliRunner().invoke(root, [*_ARGUMENTS, "--snapshot", str(path), "--kubernetes", "1.38"])
+    assert json.loads(chosen.stdout)["items"][0]["scheduler"] == {"rules": "1.38", "cluster": "v1.36.3"}
     without = json.loads(path.read_text())
     without["items"] = [each for each in without["items"] if each["kind"] != "ClusterVersion"]
     path.write_text(json.dumps(without))
