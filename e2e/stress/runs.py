@@ -12,6 +12,7 @@ from e2e.stress.leader_failure import kill_leader
 from e2e.stress.moving_groups import move_namespaces
 from e2e.stress.outcome import Outcome
 from e2e.stress.overload import Gates, Size, overload_cap, overload_quota
+from e2e.stress.percent_storm import storm_nodes
 from e2e.stress.retries import retry_replica_sets
 from e2e.stress.rollouts import roll_full_cap
 from e2e.stress.scheduler_claims import play_scheduler
@@ -52,4 +53,5 @@ STRESS_RUNS: Mapping[str, Callable[[StressEnvironment], Outcome]] = {
     "claims-reallocated": partial(reallocate_claims, size=Size(pods=3000, hard=100)),
     "gang-sets": admit_job_sets,
     "switched": switch_caps,
+    "nodes": storm_nodes,
 }
