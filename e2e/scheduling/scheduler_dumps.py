@@ -70,6 +70,18 @@ class SchedulerDumps:
                 )
             time.sleep(_PAUSE)
 
+    def wait_until_waiting(self, pods: AbstractSet[str]) -> None:
+        """Wait until the queue has these pods (UIDs), among others.
+
+        Raises:
+            ClusterError: if it does not in time.
+        """
+        deadline = time.monotonic() + _WITHIN
+        while missing := pods - self.read_dump().waiting:
+            if time.monotonic() > deadline:
+                raise ClusterError(f"after {_WITHIN:.0f} s the queue of the scheduler lacks {sorted(missing)}")
+            time.sleep(_PAUSE)
+
     def read_dump(self) -> CacheDump:
         """Request and return a dump; a pod in a scheduling cycle is neither on a node nor in the queue.
 

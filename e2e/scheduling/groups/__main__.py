@@ -3,8 +3,9 @@
 import signal
 import sys
 from collections import Counter
-from contextlib import suppress
-from itertools import count
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from itertools import count, islice
 
 import click
 
@@ -16,7 +17,7 @@ from e2e.scheduling.groups.comparison import find_differences, is_unknown
 from e2e.scheduling.groups.group_runner import GroupRunner, RecordedGroup
 from e2e.scheduling.plane import plane
 from e2e.scheduling.scheduler_dumps import SchedulerDumps
-from tallygate.cli.framework import EXIT_FINDINGS, EXIT_INTERNAL_ERROR
+from tallygate.cli.framework import EXIT_FINDINGS
 
 _GATES = "GenericWorkload=true,DRAWorkloadResourceClaims=true"
 _SERVED = "scheduling.k8s.io/v1beta1=true"
@@ -30,30 +31,35 @@ def main(cases: int, seed: int) -> None:
 
     Exit code 1 if some differ.
     """
-    different, unknown, outcomes, done = 0, 0, Counter[str](), 0
-    try:
-        with plane(feature_gates=_GATES, runtime_config=_SERVED) as running:
-            api = Api(running.access)
+    different, unknown, outcomes = 0, 0, Counter[str]()
+    for name, case in islice(_run_cases(seed), cases):
+        outcomes[_name_outcome(case)] += 1
+        unknown += is_unknown(case)
+        if lines := list(find_differences(case)):
+            different += 1
+            click.echo("\n  ".join((name, *lines)))
+    click.echo(", ".join(f"{number} {outcome}" for outcome, number in outcomes.most_common()))
+    click.echo(f"{different} of {cases:,} groups differ, {unknown} are unknown")
+    sys.exit(EXIT_FINDINGS if different else 0)
+
+
+def _run_cases(seed: int) -> Iterator[tuple[str, RecordedGroup]]:
+    """Yield cases that the API server accepts, by name; a new control plane follows one that did not end a case."""
+    numbers = count()
+    while True:
+        with (
+            plane(feature_gates=_GATES, runtime_config=_SERVED) as running,
+            closing(Api(running.access)) as api,
+        ):
             create_base_objects(api)
             runner = GroupRunner(api, SchedulerDumps(running))
-            for number in count():
-                if done == cases:
+            for number in numbers:
+                try:
+                    with suppress(RejectedError):
+                        yield f"{seed}/{number}", runner.run(draw_group(seed, number))
+                except ClusterError as error:
+                    click.echo(f"{seed}/{number} is left out: {error}", err=True)
                     break
-                with suppress(RejectedError):
-                    case = runner.run(draw_group(seed, number))
-                    done += 1
-                    outcomes[_name_outcome(case)] += 1
-                    unknown += is_unknown(case)
-                    if lines := list(find_differences(case)):
-                        different += 1
-                        click.echo("\n  ".join((f"{seed}/{number}", *lines)))
-            api.close()
-    except ClusterError as error:
-        click.echo(f"tallygate: {error}", err=True)
-        sys.exit(EXIT_INTERNAL_ERROR)
-    click.echo(", ".join(f"{number} {outcome}" for outcome, number in outcomes.most_common()))
-    click.echo(f"{different} of {done:,} groups differ, {unknown} are unknown")
-    sys.exit(EXIT_FINDINGS if different else 0)
 
 
 def _name_outcome(case: RecordedGroup) -> str:

@@ -9,7 +9,7 @@ from e2e.scheduling.api import Api, Object, drop_managed_fields
 from e2e.scheduling.device_allocations import create_template_claims
 from e2e.scheduling.draw.pod_groups import HOLD, DrawnGroup
 from e2e.scheduling.scheduler_dumps import SchedulerDumps
-from e2e.scheduling.stored_cluster import create_cluster
+from e2e.scheduling.stored_cluster import create_cluster, uid
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,7 @@ class GroupRunner:
                 member = self._api.make(each)
                 objects += create_template_claims(self._api, member, cluster.objects)
                 members.append(member)
+            self._dumps.wait_until_waiting({uid(each) for each in members})
             log_position = self._dumps.get_log_position()
             first = self._api.get(members[0])
             first["spec"]["schedulingGates"] = [

@@ -141,6 +141,7 @@ def test_a_gate_of_one_pod_keeps_the_group_out_of_the_queue() -> None:
     [
         (37, {}, ""),
         (36, {}, "the rules of Kubernetes 1.36 for PodGroups are not modelled"),
+        (38, {}, "the rules of Kubernetes 1.38 for PodGroups are not modelled"),
         (37, {"schedulingConstraints": {"topology": [{"key": "r"}]}}, "its topology constraints are not modelled"),
         (37, {"parentCompositePodGroupName": "c"}, "its CompositePodGroup c is not modelled"),
         (

@@ -188,6 +188,39 @@ def test_a_snapshot_has_the_same_prediction(tmp_path: Path) -> None:
     assert (stored.exit_code, stored.stdout) == (live.exit_code, live.stdout)
 
 
+_GANG: Object = {
+    "metadata": {"name": "gang", "namespace": "team-a", "uid": "gang", "resourceVersion": "9"},
+    "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}},
+    "status": {"conditions": [{"type": "PodGroupInitiallyScheduled", "status": "False", "reason": "Unschedulable"}]},
+}
+_GATE_UNKNOWN = "whether kube-scheduler has the feature gate GenericWorkload on is not known"
+
+
+@pytest.mark.parametrize(
+    ("groups", "running", "verdict", "reason"),
+    [
+        pytest.param(page([_GANG]), {"schedulingGroup": {"podGroupName": "gang"}}, "fits now", "", id="a quorum"),
+        pytest.param(page([_GANG]), {}, "not now", "1 of 2 pods of PodGroup gang exist", id="no quorum"),
+        pytest.param(page([]), {}, "unknown", _GATE_UNKNOWN, id="no group that the scheduler has tried"),
+        pytest.param(NO_LEDGERS, {}, "unknown", _GATE_UNKNOWN, id="no such kind"),
+        pytest.param(_FORBIDDEN, {}, "unknown", _GATE_UNKNOWN, id="forbidden"),
+    ],
+)
+def test_groups_of_pods_are_read_from_a_cluster_and_from_its_snapshot(
+    tmp_path: Path, groups: Responder, running: Object, verdict: str, reason: str
+) -> None:
+    pods = [_create_pending_pod(schedulingGroup={"podGroupName": "gang"}), pod("running", {GPU: "1"}, spec=running)]
+    live, _ = run(tmp_path, _create_plays(pods, podgroups=groups), *_ARGUMENTS)
+    (found,) = _read_json(live)["items"]
+    assert found["verdict"] == verdict
+    assert reason in str([found["holdReason"], *found["unknown"]])
+    assert live.stderr == ""
+    path = tmp_path / "now.json"
+    run(tmp_path, [VERSION, *_create_snapshot_plays(pods, podgroups=groups)], "snapshot", str(path))
+    stored = CliRunner().invoke(root, [*_ARGUMENTS, "--snapshot", str(path)])
+    assert (stored.exit_code, stored.stdout) == (live.exit_code, live.stdout)
+
+
 def test_a_forbidden_list_is_reported_and_not_guessed(tmp_path: Path) -> None:
     pending_pod = _create_pending_pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
     closed = {"persistentvolumes": _FORBIDDEN, "csinodes": _FORBIDDEN, "persistentvolumeclaims": page([_CLAIM])}

@@ -55,10 +55,10 @@ def snapshot(file: str, connection: Connection) -> None:
     decide where pods can run, and the version of Kubernetes. It has no environment, commands, images or other
     annotations, so that it can be shared. Needed rights: list on nodes, pods and namespaces. If they may be listed, it
     also contains CapLedgers, persistent volumes and their claims, storage classes, CSI nodes, drivers, capacities and
-    attachments, priority classes, limit ranges, resource quotas, disruption budgets, and classes of devices, claims for
-    them, templates of claims, and the attributes and capacities of devices in ResourceSlices; NodePools and NodeClaims
-    of Karpenter; the controllers, and their events, that could not create pods, with the reason; and, if a namespace
-    has an annotation that sets limits, the gate's records of those that it admitted.
+    attachments, priority classes, limit ranges, resource quotas, disruption budgets, PodGroups, and classes of devices,
+    claims for them, templates of claims, and the attributes and capacities of devices in ResourceSlices; NodePools
+    and NodeClaims of Karpenter; the controllers, and their events, that could not create pods, with the reason; and, if
+    a namespace has an annotation that sets limits, the gate's records of those that it admitted.
 
     Exit codes: 0 written, 2 failed.
     """

@@ -30,7 +30,7 @@ from tallygate.cli.progress import StderrProgress, track_files
 from tallygate.cli.sources.cluster_source import ClusterSource, StateNeeds
 from tallygate.cli.sources.options import load_usable_policies
 from tallygate.cluster.cluster_state import ClusterState
-from tallygate.cluster.kinds import SLICES, TAINT_RULES, UnknownReason
+from tallygate.cluster.kinds import POD_GROUP_RESOURCE, SLICES, TAINT_RULES, UnknownReason
 from tallygate.documents.reader import read_documents
 from tallygate.documents.syntax_tree import DEFAULT_LIMITS, DocumentError, Limits
 from tallygate.documents.to_json import to_json
@@ -97,7 +97,8 @@ def _list_omissions(state: ClusterState, source: ClusterSource) -> Iterator[str]
         server = source.connection.load().server
         yield f"{server} does not report its version: the rules of kube-scheduler {DEFAULT_VERSION} apply"
     for resource, problem in state.problems.items():
-        if problem.reason is UnknownReason.FORBIDDEN:
+        # an API server forbids also what it does not serve, and pods of a PodGroup say that it is not known
+        if problem.reason is UnknownReason.FORBIDDEN and resource != POD_GROUP_RESOURCE[1]:
             yield state.describe_problem(resource)
     if source.snapshot is not None:
         if cluster.version.has(Switch.APPLIES_TAINT_RULES) and state.knows(SLICES):
