@@ -128,6 +128,17 @@ def test_pods_that_differ_are_an_error(pods: tuple[PodsToPlace, ...], message: s
     assert _list_placed(details) == [0] * len(pods)
 
 
+@pytest.mark.parametrize(("named", "priority"), [("high", 7), ("system-node-critical", 2000001000), (None, 3)])
+def test_a_group_has_the_priority_of_its_class_as_its_pods(named: str | None, priority: int) -> None:
+    spec = {"priorityClassName": named} if named else {}
+    cluster = _create_cluster("9", {"gang": {"minCount": 1}}, **spec)
+    for name, value, is_default in (("high", 7, False), ("usual", 3, True)):
+        written = {"metadata": {"name": name}, "value": value, "globalDefault": is_default}
+        ingest(cluster, "PriorityClass", msgspec.json.encode(written))
+    assert _list_placed(_predict(cluster, _create_pods("a", priority=priority))) == [1]
+    assert _list_placed(_predict(cluster, _create_pods("a", priority=priority + 1))) == [0]
+
+
 def test_a_gate_of_one_pod_keeps_the_group_out_of_the_queue() -> None:
     gated = _create_pods("b", schedulingGates=[{"name": "x"}])
     first, second = _predict(_create_cluster("9", {"gang": {"minCount": 1}}), _create_pods("a"), gated)

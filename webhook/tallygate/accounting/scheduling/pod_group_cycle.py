@@ -14,9 +14,14 @@ from collections.abc import Iterator, Sequence
 from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.cluster.pod_groups import GATE, find_group_key
 from tallygate.accounting.kubernetes_versions.switches import Switch
-from tallygate.accounting.pod_defaults import find_default_class
-from tallygate.accounting.scheduling.incoming_pod import IncomingPod
-from tallygate.objects.scheduling import PodGroup, PodGroupSchedulingPolicy, PodGroupSpec
+from tallygate.accounting.scheduling.incoming_pod import IncomingPod, with_resolved_priority
+from tallygate.objects.scheduling import (
+    PodGroup,
+    PodGroupSchedulingPolicy,
+    PodGroupSpec,
+    SchedulingPod,
+    SchedulingPodSpec,
+)
 
 NO_SUCH_GROUP = "waiting for pods's pod group {} to appear in scheduling queue"  # as kube-scheduler writes it
 NO_QUORUM = "waiting for minCount pods from a gang to appear in scheduling queue"
@@ -77,6 +82,9 @@ def find_group_error(group: PodGroup, pods: Sequence[IncomingPod], cluster: Clus
     """Return the error of kube-scheduler about pods that differ in what a group shares; empty without one.
 
     `pods` are the waiting pods in their order, and then those that have a node.
+
+    Raises:
+        NoPriorityClassError: if the group names a missing class; the API server rejects such a group.
     """
     priority = _find_priority(group, cluster)
     policy = (group.spec or PodGroupSpec()).preemption_policy or ""
@@ -106,13 +114,17 @@ def find_group_error(group: PodGroup, pods: Sequence[IncomingPod], cluster: Clus
 
 
 def _find_priority(group: PodGroup, cluster: Cluster) -> int:
-    """Return the priority of a group, as admission sets it for one that is not stored yet."""
+    """Return the priority of a group, as admission sets it for one that is not stored yet; 0 if no class is known.
+
+    Raises:
+        NoPriorityClassError: if the group names a missing class; the API server rejects such a group.
+    """
     spec = group.spec or PodGroupSpec()
-    if spec.priority is not None:
-        return spec.priority
-    classes = cluster.priority_classes
-    chosen = classes.get(spec.priority_class_name) if spec.priority_class_name else find_default_class(classes)
-    return chosen.value if chosen is not None else 0
+    if spec.priority is not None or not cluster.priority_classes:
+        return spec.priority or 0
+    pod = SchedulingPod(spec=SchedulingPodSpec(priority_class_name=spec.priority_class_name))
+    resolved = with_resolved_priority(pod, cluster.priority_classes).spec or SchedulingPodSpec()
+    return resolved.priority or 0
 
 
 class GroupCycle:
