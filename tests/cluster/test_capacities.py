@@ -2,9 +2,11 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -199,9 +201,10 @@ def test_a_state_that_no_watch_has_filled_has_no_capacity() -> None:
 
 
 def test_a_shape_without_a_number_has_no_capacity() -> None:
-    shape = {name: value for name, value in SHAPE.items() if name != "most"}
-    policies = parse_cap({**ONE_GPU, "capacity": {"nodeShapes": True}}, shape)
-    computed = create_state([]).capacities.compute(policies, NOW)
+    policies = parse_cap({**ONE_GPU, "capacity": {"nodeShapes": True}}, SHAPE)
+    (shape,) = policies.node_shapes
+    unbounded = replace(policies, node_shapes=(msgspec.structs.replace(shape, most=None),))
+    computed = create_state([]).capacities.compute(unbounded, NOW)
     assert (computed.capacities, "NodeShape big" in computed.problem) == ({"gpus": {}}, True)
 
 

@@ -34,7 +34,7 @@ from tallygate.cluster.device_capacities import (
 )
 from tallygate.objects.scheduling import NodeSpec, SchedulingNode
 from tallygate.policy.cap_limits import NO_SELECTION, CapacitySelection, PercentLimit
-from tallygate.policy.matching import matches_labels
+from tallygate.policy.matching import selects_node
 from tallygate.policy.model import NamespaceCap, PolicySet
 from tallygate.policy.periods import Seconds
 from tallygate.policy.times import TimeError, parse_time
@@ -188,11 +188,11 @@ class _Measurement:
         return known
 
     def _select(self, selection: CapacitySelection) -> _Selected:
-        excluded, grace = frozenset(selection.exclude_taints), timedelta(seconds=selection.not_ready)
+        grace = timedelta(seconds=selection.not_ready)
         nodes: list[MeasuredNode] = []
         changes: list[datetime] = []
         for node in self._sources.nodes:
-            if excluded & node.taints or not matches_labels(selection.node_selector, node.labels):
+            if not selects_node(selection, node.labels, node.taints):
                 continue
             if not node.is_ready:
                 if self._now is None or node.unready_since is None or node.unready_since + grace <= self._now:
@@ -202,8 +202,7 @@ class _Measurement:
         shapes = [
             shape
             for shape in (self._shapes if selection.node_shapes else ())
-            if matches_labels(selection.node_selector, shape.labels)
-            and not any(taint.key in excluded for taint in shape.taints)
+            if selects_node(selection, shape.labels, [taint.key for taint in shape.taints])
         ]
         return _Selected(nodes, shapes, min(changes, default=None))
 

@@ -1,23 +1,25 @@
 """Lint of one cap: namespaces and pods that it cannot count, groups, limits and percentages, names of devices."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
 from tallygate.accounting import names
+from tallygate.accounting.node_shape import NodeShape
 from tallygate.accounting.percent import Percent
 from tallygate.accounting.quantity import Quantity, suggest_whole
 from tallygate.documents.syntax_tree import join_path
 from tallygate.policy import policy_codes
 from tallygate.policy.amount_units import describe_odd_unit
-from tallygate.policy.cap_limits import CapLimit, PercentLimit, is_never_above, list_amounts
+from tallygate.policy.cap_limits import CapacitySelection, CapLimit, PercentLimit, is_never_above, list_amounts
 from tallygate.policy.coverage import explain_empty_namespaces, is_every_user, is_selector_satisfiable
 from tallygate.policy.formats import PODS_RESOURCE
 from tallygate.policy.lint_findings import FieldProblem, LintFinding, create_error, create_finding, create_warning
 from tallygate.policy.lint_guarantees import check_guarantees
 from tallygate.policy.lint_overrides import check_annotation, check_overrides
 from tallygate.policy.lint_pairs import list_own_names
-from tallygate.policy.model import AnnotationOverride, CountDefinition, NamespaceCap
+from tallygate.policy.matching import selects_node
+from tallygate.policy.model import AnnotationOverride, CountDefinition, NamespaceCap, PolicySet
 from tallygate.policy.selectors import LabelRequirement, Operator, PolicyLabelSelector
 from tallygate.policy.suggest import format_suggestion
 
@@ -177,6 +179,34 @@ def _check_percentages(cap: NamespaceCap) -> Iterator[FieldProblem]:
     if selector is not None and not is_selector_satisfiable(selector):
         text = "no labels satisfy the selector, so nothing is counted; remove the requirement that contradicts another"
         yield create_error("spec.capacity.nodeSelector", policy_codes.MATCHES_NOTHING, text)
+
+
+def lint_counted_shapes(policies: PolicySet) -> Iterator[LintFinding]:
+    """Yield the findings about the nodes that may come, and that the capacity of a cap counts."""
+    for cap in policies.caps:
+        if cap.capacity is not None and cap.capacity.node_shapes and cap.follows_capacity:
+            for problem in _check_counted_shapes(cap, cap.capacity, policies.node_shapes):
+                yield create_finding(cap, problem)
+
+
+def _check_counted_shapes(
+    cap: NamespaceCap, selection: CapacitySelection, shapes: Sequence[NodeShape]
+) -> Iterator[FieldProblem]:
+    field = "spec.capacity.nodeShapes"
+    selected = [
+        shape for shape in shapes if selects_node(selection, shape.labels, [taint.key for taint in shape.taints])
+    ]
+    if not selected:
+        text = "no NodeShape is selected, so no nodes that may come count; add one with these labels, or remove this"
+        yield create_warning(field, policy_codes.MATCHES_NOTHING, text)
+    limits = [*cap.hard.items(), *cap.soft.items()]
+    shares = {name for name, limit in limits if isinstance(limit, PercentLimit)}
+    resources = {name.removeprefix(names.LIMITS_PREFIX) for name in shares - cap.counts.keys()}
+    resources |= {resource for name in shares & cap.counts.keys() for resource in cap.counts[name].weights}
+    for shape in selected:
+        if shape.most is None and any(map(shape.advertises, resources)):
+            text = f"NodeShape {shape.name} may come any number of times, so there is no capacity; write most there"
+            yield create_error(field, policy_codes.MATCHES_NOTHING, text)
 
 
 def _check_percentage(field: str, limit: PercentLimit, count: CountDefinition | None) -> Iterator[FieldProblem]:

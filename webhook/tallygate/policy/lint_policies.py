@@ -15,7 +15,7 @@ from tallygate.accounting.quantity import Quantity, suggest_whole
 from tallygate.policy import coverage, model, policy_codes
 from tallygate.policy.amount_units import describe_odd_unit
 from tallygate.policy.globs import covers, is_literal
-from tallygate.policy.lint_caps import lint_cap
+from tallygate.policy.lint_caps import lint_cap, lint_counted_shapes
 from tallygate.policy.lint_findings import FieldProblem, LintFinding, create_error, create_finding, create_warning
 from tallygate.policy.lint_implied import lint_implied_requests
 from tallygate.policy.lint_pairs import lint_names, lint_pairs, lint_redundant_caps
@@ -36,6 +36,7 @@ def lint_policies(policies: model.PolicySet) -> tuple[LintFinding, ...]:
         *(finding for cap in policies.caps for finding in lint_cap(cap)),
         *lint_pairs(policies.rules),
         *lint_redundant_caps(policies.caps),
+        *lint_counted_shapes(policies),
         *(lint_implied_requests(policies.implied_requests) if policies.implied_requests else ()),
         *lint_names(policies),
         *lint_node_resources(policies.node_resources),

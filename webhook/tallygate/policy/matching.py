@@ -10,6 +10,7 @@ from functools import lru_cache
 from tallygate.accounting.names import DEVICE_CLASS_PREFIX, DEVICES_SUFFIX, Family, classify_name
 from tallygate.objects.core import Pod
 from tallygate.objects.devices import ResourceClaim
+from tallygate.policy.cap_limits import CapacitySelection
 from tallygate.policy.globs import compile_glob, is_literal, matches
 from tallygate.policy.model import PodFilter
 from tallygate.policy.selectors import LabelRequirement, NamespaceSelector, Operator, PolicyLabelSelector, Subjects
@@ -157,6 +158,13 @@ def matches_labels(selector: PolicyLabelSelector | None, labels: Mapping[str, st
     labels = labels or {}
     has_equal_labels = all(labels.get(key) == value for key, value in selector.match_labels.items())
     return has_equal_labels and all(_is_satisfied(requirement, labels) for requirement in selector.match_expressions)
+
+
+def selects_node(selection: CapacitySelection, labels: Mapping[str, str], taints: Collection[str]) -> bool:
+    """Return whether a selection of capacity has nodes with these labels, and taints of these keys."""
+    return not any(key in taints for key in selection.exclude_taints) and matches_labels(
+        selection.node_selector, labels
+    )
 
 
 def _is_satisfied(requirement: LabelRequirement, labels: Mapping[str, str]) -> bool:

@@ -584,8 +584,9 @@ class ScenarioDocument(Written, frozen=True, kw_only=True):
         ),
     ] = msgspec.field(default_factory=dict)
     """The nodes of the cluster by name. A DaemonSet creates a pod on each that its labels and taints allow, rules with
-    `advertised` or `schedulable` use them, and NodeResources publish amounts on them. Pods are not scheduled: only pods
-    with a node name use resources of a node. Left out: none."""
+    `advertised` or `schedulable` use them, and NodeResources publish amounts on them. Limits that are percentages are
+    of what they have, at once. Pods are not scheduled: only pods with a node name use resources of a node. Left out:
+    none, and such limits are not known."""
     namespaces: Annotated[
         Mapping[
             str,
