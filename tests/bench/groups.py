@@ -30,7 +30,7 @@ spec: {{namespaces: {{include: ["team-*"]}}, {sharing}, hard: {{nvidia.com/gpu: 
 """
 
 
-class _Replica:
+class BenchReplica:
     """A gate whose ledgers are active, over namespaces with a label of 40 values and without pods."""
 
     def __init__(self, policies: PolicySet) -> None:
@@ -80,7 +80,7 @@ class _Replica:
         return (time.process_time() - started_at) / len(bodies) * 1e6
 
 
-def _create_bodies() -> list[bytes]:
+def create_bodies() -> list[bytes]:
     """Return dry runs of creations in many namespaces: they write nothing, so no ledger grows."""
     review = msgspec.json.decode(REVIEW.read_bytes())
     bodies: list[bytes] = []
@@ -95,9 +95,10 @@ def _create_bodies() -> list[bytes]:
 def main() -> None:
     """Measure both in turns, and print the medians."""
     shared, grouped = (
-        _Replica(parse_policies(_CAP.format(sharing=sharing))) for sharing in ("shared: true", "groupBy: {label: team}")
+        BenchReplica(parse_policies(_CAP.format(sharing=sharing)))
+        for sharing in ("shared: true", "groupBy: {label: team}")
     )
-    bodies = _create_bodies()
+    bodies = create_bodies()
     rounds = [(shared.measure(bodies), grouped.measure(bodies)) for _ in range(_ROUNDS)]
     one, many = (statistics.median(times) for times in zip(*rounds, strict=True))
     ratio = statistics.median(after / before for before, after in rounds)

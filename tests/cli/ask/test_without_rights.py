@@ -291,6 +291,7 @@ def create_line(**fields: Any) -> dict[str, Any]:
         "exceededSince": "2026-01-01T08:00:00Z",
         "initializing": False,
         "surge": None,
+        "guaranteed": {"amount": 4, "unspent": 1, "namespaces": 2},
         "remarks": ["8 until 2099-12-04T18:00:00Z, then 4"],
     }
     return line | fields

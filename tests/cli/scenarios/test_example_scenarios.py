@@ -33,6 +33,7 @@ CAPS = (
     "gpus-whole",
     "annotated-gpus",
     "team-quarter",
+    "team-pool",
 )
 
 
@@ -40,6 +41,7 @@ def test_the_examples_have_scenarios() -> None:
     assert [path.name for path in TESTS] == [
         "addresses.yaml",
         "cap-by-annotation.yaml",
+        "cap-guarantees.yaml",
         "cap-per-label.yaml",
         "cap-per-team.yaml",
         "cap-percent.yaml",

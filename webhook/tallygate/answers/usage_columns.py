@@ -1,12 +1,13 @@
 """The columns of the usage of caps: the one definition of their table, their JSON and their YAML."""
 
+from dataclasses import asdict
 from datetime import datetime
 from operator import attrgetter
 from typing import Any
 
 from tallygate.accounting.amounts import format_amount, is_milli
 from tallygate.answers.columns import UNKNOWN, Column, Columns
-from tallygate.answers.usage_report import SurgeUsage, UsageLine, UsageTotal, format_time
+from tallygate.answers.usage_report import GuaranteedUsage, SurgeUsage, UsageLine, UsageTotal, format_time
 
 
 def format_scope(namespace: str, members: int | None, group: str = "") -> str:
@@ -18,7 +19,7 @@ def format_scope(namespace: str, members: int | None, group: str = "") -> str:
 
 
 def format_notes(line: UsageLine) -> str:
-    """Return the remarks on a line, what exceeds a limit, a surge, and what is terminating, as one text."""
+    """Return the remarks on a line, what exceeds a limit, a surge, guarantees, and what is terminating, as one text."""
     notes = list(line.remarks)
     if line.exceeded_limit:
         excess = format_amount(line.name, (line.charged or 0) - line.exceeded_amount)
@@ -26,6 +27,8 @@ def format_notes(line: UsageLine) -> str:
         notes.append(f"{excess} over {line.exceeded_limit}{since}")
     if line.surge is not None and (surge := line.surge.describe(line.name)):
         notes.append(surge)
+    if line.guaranteed is not None:
+        notes.append(line.guaranteed.describe(line.name))
     if line.terminating:
         notes.append(f"{format_amount(line.name, line.terminating)} of them terminating")
     return "; ".join(notes)
@@ -33,6 +36,10 @@ def format_notes(line: UsageLine) -> str:
 
 def _convert_surge(surge: SurgeUsage) -> dict[str, Any]:
     return {"amount": surge.amount, "since": _convert_time(surge.since), "until": _convert_time(surge.until)}
+
+
+def _convert_guaranteed(guaranteed: GuaranteedUsage | None) -> dict[str, Any] | None:
+    return None if guaranteed is None else asdict(guaranteed)
 
 
 def _convert_time(time: datetime | None) -> str | None:
@@ -89,6 +96,7 @@ LINES = Columns[UsageLine](
     Column("", "exceededSince", lambda line: _convert_time(line.exceeded_since)),
     Column("", "initializing", attrgetter("is_initializing")),
     Column("", "surge", lambda line: None if line.surge is None else _convert_surge(line.surge)),
+    Column("", "guaranteed", lambda line: _convert_guaranteed(line.guaranteed)),
     Column("", "remarks", lambda line: list(line.remarks)),
     Column("NOTE", "", format_notes),
 )

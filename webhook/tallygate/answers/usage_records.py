@@ -13,7 +13,7 @@ import msgspec
 from tallygate.accounting.scheduling.prediction import Feasibility
 from tallygate.admission.limit_schedule import LimitPeriod
 from tallygate.answers.answer_records import ObjectRecord, UnhealthyRecord
-from tallygate.answers.usage_report import SurgeUsage, UsageLine
+from tallygate.answers.usage_report import GuaranteedUsage, SurgeUsage, UsageLine
 
 
 class SurgeRecord(msgspec.Struct, frozen=True):
@@ -22,6 +22,14 @@ class SurgeRecord(msgspec.Struct, frozen=True):
     amount: int
     since: datetime | None
     until: datetime | None
+
+
+class GuaranteedRecord(msgspec.Struct, frozen=True):
+    """The sum of what is guaranteed to some of the namespaces that share a cap, and the part that is not spent yet."""
+
+    amount: int
+    unspent: int
+    namespaces: int
 
 
 class UsageItemRecord(msgspec.Struct, frozen=True, rename="camel"):
@@ -55,11 +63,12 @@ class UsageItemRecord(msgspec.Struct, frozen=True, rename="camel"):
     exceeded_since: datetime | None
     initializing: bool
     surge: SurgeRecord | None
+    guaranteed: GuaranteedRecord | None
     remarks: Sequence[str]
 
     def to_line(self) -> UsageLine:
         """Return the line of a report."""
-        surge, period = self.surge, None
+        surge, guaranteed, period = self.surge, self.guaranteed, None
         if self.hard is not None and self.hard_until is not None:
             period = LimitPeriod(self.hard, None, None, self.hard_until, self.hard_afterwards, self.hard)
         return UsageLine(
@@ -82,6 +91,9 @@ class UsageItemRecord(msgspec.Struct, frozen=True, rename="camel"):
             group=self.group or "",
             surge=None if surge is None else SurgeUsage(surge.amount, surge.since, surge.until),
             exceeded_since=self.exceeded_since,
+            guaranteed=None
+            if guaranteed is None
+            else GuaranteedUsage(guaranteed.amount, guaranteed.unspent, guaranteed.namespaces),
         )
 
 

@@ -29,6 +29,7 @@ from tallygate.policy.limit_annotations import find_invalid
 from tallygate.policy.model import NamespaceCap
 from tallygate.policy.periods import format_period
 from tallygate.review.cap_messages import describe_activation, find_most
+from tallygate.state.ledger.guarantees import Guarantees
 from tallygate.state.ledger.ledger import Ledger
 from tallygate.state.ports import LedgerKey
 
@@ -63,6 +64,36 @@ class SurgeUsage:
             return ""
         end = f", until {format_time(self.until)}" if self.until is not None else ""
         return f"surge {format_amount(name, self.amount)} since {format_time(self.since)}{end}"
+
+
+@dataclass(frozen=True, slots=True)
+class GuaranteedUsage:
+    """The guarantees under one name: the sum of all, the part that is not spent yet, and the number of namespaces."""
+
+    amount: int
+    unspent: int
+    namespaces: int
+
+    def describe(self, name: str) -> str:
+        """Return the guarantees as text."""
+        count = f"{self.namespaces} namespace{'s' * (self.namespaces != 1)}"
+        unspent = f", {format_amount(name, self.unspent)} of it unspent"
+        return f"{format_amount(name, self.amount)} guaranteed to {count}{unspent}"
+
+
+def find_guaranteed(guarantees: Guarantees, ledger: Ledger | None, name: str) -> GuaranteedUsage | None:
+    """Return the guarantees of the members of a ledger under a name; None without any."""
+    amounts = [amounts[name] for amounts in guarantees.amounts.values() if name in amounts]
+    unspent = guarantees.compute_unspent({} if ledger is None else ledger.reserved_by_namespace)
+    return GuaranteedUsage(sum(amounts), unspent.get(name, 0), len(amounts)) if amounts else None
+
+
+def _resolve_guarantees(cluster: ClusterState, chosen: "ChosenLedger", ledger: Ledger | None) -> Guarantees:
+    """Return the guarantees in a ledger, or those of the policy if it has none yet."""
+    if ledger is not None and ledger.guarantees.amounts:
+        return ledger.guarantees
+    amounts = chosen.active_cap.resolve_guarantees(chosen.members)
+    return Guarantees(amounts, cluster.count_usage_by_namespace(chosen.active_cap, amounts, ledger))
 
 
 def find_surge(active_cap: ActiveCap, ledger: Ledger | None, name: str) -> SurgeUsage | None:
@@ -187,7 +218,7 @@ class UsageLine(ResourceUsage):
     `group` is the label and value of a group, or only the value if no policies are given. `terminating` is the part of
     `used` that belongs to pods and claims that are being deleted, `counted_at` the time of the last recount from newer
     pods or claims. `surge` is what pods of a controller that rolls may use above `hard`. A limit is exceeded since
-    `exceeded_since` or earlier; None if nothing shows it.
+    `exceeded_since` or earlier; None if nothing shows it. `guaranteed` are the guarantees of members.
     """
 
     cap: str
@@ -200,6 +231,7 @@ class UsageLine(ResourceUsage):
     group: str = ""
     surge: SurgeUsage | None = None
     exceeded_since: datetime | None = None
+    guaranteed: GuaranteedUsage | None = None
 
     @property
     def exceeded_limit(self) -> ExceededLimit:
@@ -489,6 +521,7 @@ def _list_lines(cluster: ClusterState, chosen: ChosenLedger, shows: ShowsNames) 
     active_cap, key, members = chosen
     ledger_record, ledger = cluster.ledgers.records.get(key), cluster.find_ledger(key)
     count = cluster.count_usage(active_cap, members, ledger)
+    guarantees = _resolve_guarantees(cluster, chosen, ledger)
     for usage in list_resource_usages(active_cap, ledger, lambda: count, is_settled=False):
         yield UsageLine(
             cap=active_cap.definition.name,
@@ -510,6 +543,7 @@ def _list_lines(cluster: ClusterState, chosen: ChosenLedger, shows: ShowsNames) 
             capacity=usage.capacity,
             falls_to=usage.falls_to,
             surge=find_surge(active_cap, ledger, usage.name),
+            guaranteed=find_guaranteed(guarantees, ledger, usage.name),
         )
 
 
@@ -596,6 +630,7 @@ def _list_lines_of_ledger(key: LedgerKey, ledger_record: CapLedgerRecord, ledger
             remarks=(_describe_state(ledger),) if ledger.initializer else (),
             group=find_key_value(key.cap) or "",
             surge=find_surge_of_ledger(ledger, name),
+            guaranteed=find_guaranteed(ledger.guarantees, ledger, name),
         )
 
 

@@ -61,14 +61,21 @@ class Guarantees(msgspec.Struct, frozen=True, dict=True):
         """
         if not self.unused:
             return NO_AMOUNTS
-        unused, total = self.unused, dict(self.total_unused)
-        spent = reserved if besides in reserved else (*reserved, besides)
-        for namespace in spent:
-            left = unused.get(namespace)
-            if left is None:
-                continue
-            own = left if namespace == besides else reserved[namespace]
-            for name, amount in left.items():
+        known = self.__dict__.get("_unspent")  # of the last ledger: many requests are compared with one
+        if known is None or known[0] is not reserved:
+            known = self.__dict__["_unspent"] = reserved, self._sum_unspent(reserved)
+        total: Mapping[str, int] = known[1]
+        left = self.unused.get(besides)
+        if left is None:
+            return total
+        own = reserved.get(besides, NO_AMOUNTS)
+        return {name: amount - max(0, left.get(name, 0) - own.get(name, 0)) for name, amount in total.items()}
+
+    def _sum_unspent(self, reserved: AmountsByNamespace) -> Mapping[str, int]:
+        unused, total = self.unused, self.total_unused.copy()
+        for namespace in unused.keys() & reserved.keys():
+            own = reserved[namespace]
+            for name, amount in unused[namespace].items():
                 total[name] -= min(amount, own.get(name, 0))
         return total
 

@@ -212,7 +212,7 @@ def _apply_guard(
 
     A pod of a controller that rolls is compared with the sum of hard limit and surge, as long as that is open.
     """
-    unspent = compute_unspent(after, request)
+    unspent = compute_unspent(ledger, request)
     excess = _compute_excess(after, guarded, request.hard, after.hard, unspent)
     if excess and request.surge is not NO_TERMS and not is_surge_over(ledger, request.surge):
         own, stored = request.hard + request.surge.amounts, after.hard + after.surge.amounts
