@@ -208,6 +208,22 @@ def test_check_and_usage_read_a_snapshot(tmp_path: Path) -> None:
     assert [each["code"] for each in json.loads(found.stdout)["findings"]] == ["TG201"]
 
 
+def test_a_snapshot_has_the_owners_and_times_of_pods(tmp_path: Path) -> None:
+    """Keep what the hours of a pod are counted by, and nothing else of the states of its containers."""
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "run", "uid": "j", "controller": True}
+    ended = pod("p", {GPU: "6"}, meta={"ownerReferences": [owner]})
+    terminated = {"finishedAt": "2026-01-01T00:00:00Z", "message": "hunter2", "exitCode": 1}
+    status = {"name": "main", "state": {"terminated": terminated}, "lastState": {"terminated": terminated}}
+    ended["status"] |= {"startTime": "2025-12-31T00:00:00Z", "containerStatuses": [status]}
+    result, _ = run(tmp_path, create_snapshot_plays([ended]), "snapshot")
+    (stored,) = [item for item in json.loads(result.stdout)["items"] if item["kind"] == "Pod"]
+    assert stored["metadata"]["ownerReferences"] == [owner]
+    assert stored["status"]["startTime"] == "2025-12-31T00:00:00Z"
+    assert stored["status"]["containerStatuses"] == [
+        {"name": "main", "state": {"terminated": {"finishedAt": "2026-01-01T00:00:00Z"}}}
+    ]
+
+
 def test_a_snapshot_has_no_private_fields(tmp_path: Path) -> None:
     """Omit environment, image, annotations and managed fields."""
     pods = [pod("p", {GPU: "6"}, meta={"annotations": {"note": "hunter2"}, "managedFields": [{"manager": "hunter2"}]})]

@@ -52,7 +52,8 @@ def snapshot(file: str, connection: Connection) -> None:
     document goes to stdout.
 
     The document has only the fields that tallygate reads: names, labels, requests, allocatable amounts, the fields that
-    decide where pods can run, and the version of Kubernetes. It has no environment, commands, images or other
+    decide where pods can run, the owners of pods with the times at which they started and ended, and the version of
+    Kubernetes. It has no environment, commands, images or other
     annotations, so that it can be shared. Needed rights: list on nodes, pods and namespaces. If they may be listed, it
     also contains CapLedgers, persistent volumes and their claims, storage classes, CSI nodes, drivers, capacities and
     attachments, priority classes, limit ranges, resource quotas, disruption budgets, PodGroups, and classes of devices,

@@ -58,7 +58,7 @@ class PodOwners:
         try:
             return self._owners[group]
         except KeyError:
-            owner = self._owners[group] = _find_owner(group.to_pod())
+            owner = self._owners[group] = find_owner(group.to_pod())
             return owner
 
 
@@ -153,7 +153,8 @@ def _describe_parts(name: str, consumer: Consumer) -> str:
     return "".join(f", {mark}" for mark in marks)
 
 
-def _find_owner(pod: Pod) -> str:
+def find_owner(pod: Pod) -> str:
+    """Return the workload of a pod by its owner references, such as `Deployment trainer`; empty without an owner."""
     meta = pod.metadata
     for owner in (meta.owner_references if meta else None) or ():
         kind, name = owner.kind or "", owner.name or ""

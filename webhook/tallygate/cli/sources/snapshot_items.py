@@ -17,6 +17,7 @@ from tallygate.cluster.cap_ledger_list import LEDGERS_PATH
 from tallygate.cluster.kinds import BUDGET_RESOURCE, KINDS, POD_GROUP_RESOURCE, VOLUME_RESOURCES, ClusterKind
 from tallygate.cluster.state_builder import LIMIT_RECORDS_LISTED_KIND, POD_GROUP_LIST_KIND, VOLUMES_LISTED_KIND
 from tallygate.kube.resource_codec import ResourceCodec, parse_revision
+from tallygate.objects.core import ContainerStatus
 from tallygate.objects.devices import (
     EXTENDED_RESOURCE_CLAIM_ANNOTATION,
     ResourceClaimTemplate,
@@ -24,7 +25,7 @@ from tallygate.objects.devices import (
     ResourceSlice,
 )
 from tallygate.objects.meta import ObjectMeta
-from tallygate.objects.scheduling import SchedulingNode
+from tallygate.objects.scheduling import SchedulingNode, SchedulingPod, SchedulingPodStatus
 from tallygate.policy.limit_annotations import ANNOTATION_PREFIX
 from tallygate.state.kubernetes import cap_ledger
 from tallygate.state.kubernetes.limit_record_store import LimitRecord, encode_record
@@ -41,7 +42,7 @@ class SnapshotItem(NamedTuple):
     kind: str = ""
 
 
-_OWNED_KINDS = {*STORAGE_TYPES, "ResourceClaim"}
+_OWNED_KINDS = {*STORAGE_TYPES, "ResourceClaim", "Pod"}
 
 _KEPT_ANNOTATIONS = frozenset(
     {
@@ -120,6 +121,29 @@ class _SnapshotDevice(msgspec.Struct, rename="camel", frozen=True, omit_defaults
     binds_to_node: bool | None = None
 
 
+class _TerminatedState(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    finished_at: str | None = None
+
+
+class _ContainerState(msgspec.Struct, frozen=True, omit_defaults=True):
+    terminated: _TerminatedState | None = None
+
+
+class _SnapshotContainerStatus(ContainerStatus, rename="camel", frozen=True, omit_defaults=True):
+    """The status of a container with the time of its end, by which the hours of a pod are counted."""
+
+    state: _ContainerState | None = None
+
+
+class _SnapshotPodStatus(SchedulingPodStatus, rename="camel", frozen=True, omit_defaults=True):
+    container_statuses: list[_SnapshotContainerStatus] | None = None  # type: ignore[assignment]  # with one more field
+    init_container_statuses: list[_SnapshotContainerStatus] | None = None  # type: ignore[assignment]  # likewise
+
+
+class _SnapshotPod(SchedulingPod, rename="camel", frozen=True, omit_defaults=True):
+    status: _SnapshotPodStatus | None = None
+
+
 _ENCODER = msgspec.json.Encoder()
 _DEVICE_DECODER = msgspec.json.Decoder(_SnapshotDevice)
 _METADATA_DECODER = msgspec.json.Decoder(_StoredObject)
@@ -137,7 +161,7 @@ def _create_codec(listed: ClusterKind) -> ResourceCodec[Any, SnapshotItem]:
         content.pop("metadata", None)
         return _create_item(listed.kind, item.metadata, listed.version, **content)
 
-    object_type = COLUMN_TYPES.get(listed.kind, listed.type)
+    object_type = _SnapshotPod if listed.kind == "Pod" else COLUMN_TYPES.get(listed.kind, listed.type)
     return ResourceCodec(listed.resource, listed.create_path(), object_type, create_item)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
 import click
+from click.core import ParameterSource
 from rich.console import RenderableType
 from rich.text import Text
 
@@ -40,6 +41,7 @@ from tallygate.cli.usage.consumers import (
     format_title,
     list_consumers,
 )
+from tallygate.cli.usage.hours import HoursQuery, print_hours
 from tallygate.cli.usage.verify import DRIFTS, Drift, find_comparable_ledger, find_drift, find_incomparable
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.policy.model import PolicySet
@@ -376,6 +378,10 @@ def _choose_ledgers(query: UsageQuery, cluster: ClusterState) -> list[usage_repo
         ("tallygate usage --policies policies/ --verify", "do the ledgers agree with the pods?"),
         ("tallygate usage --policies policies/ --capacity", "do the caps grant more, or less, than nodes have?"),
         ("tallygate usage --policies policies/ --snapshot now.json -o json", "a snapshot, for a program"),
+        (
+            "tallygate usage --hours --snapshots november/",
+            "the GPU-hours of each namespace, from a series of snapshots",
+        ),
     ),
 )
 @click.option(
@@ -411,6 +417,25 @@ def _choose_ledgers(query: UsageQuery, cluster: ClusterState) -> list[usage_repo
     is_flag=True,
     help="For each resource: what nodes have, and what the caps grant of it, which may be more or less.",
 )
+@click.option(
+    "--hours",
+    is_flag=True,
+    help="Report the hours for which pods had extended resources, from a series of snapshots. It needs no cluster.",
+)
+@click.option(
+    "--snapshots",
+    metavar="FOLDER",
+    type=click.Path(path_type=Path),
+    help="A folder of files of `tallygate snapshot`, named by their times, as in 2026-12-01T000000Z.json.gz.",
+)
+@click.option(
+    "--by",
+    metavar="GROUP",
+    default="namespace",
+    help="The groups of --hours: namespace, workload, or label=KEY for the values of a label of pods.",
+)
+@click.option("--from", "begin", metavar="TIME", help="The begin of --hours; by default the first snapshot.")
+@click.option("--until", "end", metavar="TIME", help="The end of --hours; by default the last snapshot.")
 @click.option("--total", is_flag=True, help="Add the sums of each cap and resource over the lines.")
 @framework.connection_options
 @snapshot_option(
@@ -432,6 +457,11 @@ def usage(  # noqa: PLR0913 -- one argument for each option
     sort_key: str,
     over: str | None,
     capacity: bool,
+    hours: bool,
+    snapshots: Path | None,
+    by: str,
+    begin: str | None,
+    end: str | None,
     total: bool,
     connection: Connection,
     snapshot: Path | None,
@@ -449,10 +479,15 @@ def usage(  # noqa: PLR0913 -- one argument for each option
     namespaces and pods of the cluster see what the gate answers about one namespace, if its server of asks runs in the
     cluster.
 
+    With --hours it reads a folder of snapshots, and nothing else.
+
     Exit codes: 0 shown, 1 --verify found wrong ledgers, 2 a usage error, or the cluster cannot be read.
     """
+    if hours:
+        print_hours(_check_hours(ctx, HoursQuery(snapshots or Path(), by, begin, end, output)))
+        return
     modes = {"--explain": bool(explain), "--verify": verify, "--watch": watch, "--capacity": capacity}
-    _check_options(modes, cap=bool(cap), snapshot=bool(snapshot))
+    _check_options(modes, cap=bool(cap), snapshot=bool(snapshot), of_hours=any((snapshots, begin, end)))
     source = ClusterSource(connection, snapshot)
     policy_set, policies_note = (_load_caps(policies), "") if policies else _find_caps(source)
     if not policy_set.caps:
@@ -482,6 +517,24 @@ def usage(  # noqa: PLR0913 -- one argument for each option
         if any((explain, verify, watch, capacity, policies, group, all_namespaces)) or not is_forbidden(error):
             raise create_no_gate_error(error, _INSTEAD) from error
         _print_usage_of_gate(query, connection.choose_namespace(namespace), error)
+
+
+_OPTIONS_OF_HOURS = frozenset({"hours", "snapshots", "by", "begin", "end", "output"})
+
+
+def _check_hours(ctx: click.Context, query: HoursQuery) -> HoursQuery:
+    """Return the query of `--hours`, which reads no cluster and no policies.
+
+    Raises:
+        UsageError: if the folder is missing, or another option is given.
+    """
+    if ctx.params["snapshots"] is None:
+        raise framework.UsageError("--hours reads a series of snapshots: name their folder with --snapshots")
+    for option in ctx.command.params:
+        name = option.name or ""
+        if name not in _OPTIONS_OF_HOURS and ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise framework.UsageError(f"--hours cannot be combined with {option.opts[-1]}")
+    return query
 
 
 def _print_usage_of_gate(query: UsageQuery, namespace: str, error: ListError) -> None:
@@ -547,12 +600,14 @@ def _find_caps(source: ClusterSource) -> tuple[PolicySet, str]:
     return policy_set, "" if policy_set.caps else f"the gate here has no policies with caps; {_WITHOUT_POLICIES}"
 
 
-def _check_options(modes: Mapping[str, bool], *, cap: bool, snapshot: bool) -> None:
-    """Check the options.
+def _check_options(modes: Mapping[str, bool], *, cap: bool, snapshot: bool, of_hours: bool) -> None:
+    """Check the options; those `of_hours` are for `--hours` alone.
 
     Raises:
         UsageError: if options contradict each other.
     """
+    if of_hours:
+        raise framework.UsageError("--snapshots, --from and --until are for --hours: add it")
     if modes["--verify"] and (modes["--explain"] or modes["--watch"]):
         raise framework.UsageError("--verify cannot be combined with --explain or --watch")
     if modes["--explain"] and cap:
