@@ -32,7 +32,8 @@ _CLIENTS = 16  # in each of two namespaces: they want 128 pods
 _WITHIN = 300.0
 _REBOOT_SECONDS = 3.0
 _LEFT = 20  # nodes that change at once, and that are left at the end
-_SHARE = re.compile(r"hard (\d+) \(\d+% of (\d+)")
+_SHARE = re.compile(r"hard (\d+)(m?) \(\d+% of \d+")
+_THOUSANDTHS = 1000
 _CODE = "TG201"
 
 
@@ -214,7 +215,9 @@ def _list_unfounded(nodes: PercentNodes, attempts: list[Attempt], begun: float) 
         share = _SHARE.search(attempt.message)
         if attempt.status != HTTPStatus.FORBIDDEN or share is None or attempt.begun < begun:
             continue
-        least = nodes.find_least(attempt.begun - _SETTLE + _SLACK, attempt.begun - _SLACK) * _PERCENT // 100
-        if int(share[1]) < least:
-            found.append(f"{attempt.begun - begun:.1f} s: {share[0]} was the limit, where {least} count")
+        least = (
+            nodes.find_least(attempt.begun - _SETTLE + _SLACK, attempt.begun - _SLACK) * _PERCENT * _THOUSANDTHS // 100
+        )
+        if int(share[1]) * (1 if share[2] else _THOUSANDTHS) < least:
+            found.append(f"{attempt.begun - begun:.1f} s: {share[0]} was the limit, where {least}m count")
     return found[:10]

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from prometheus_client import CollectorRegistry
 
 from tallygate.admission.cap_index import CapIndex
+from tallygate.admission.cap_sources import CapSources
+from tallygate.admission.capacity_limits import Capacity
 from tallygate.admission.request import Phase
 from tallygate.cli.serve.certificate_controller import CertificateMetrics
 from tallygate.kube.api_errors import ApiErrorReason
@@ -16,7 +18,7 @@ from tallygate.server.telemetry.metrics import AskedMetrics, ServerMetrics
 from tallygate.server.telemetry.node_resource_metrics import NodeResourceMetrics
 from tallygate.state.ports import LedgerKey, LedgerWrite, WriteResult
 from tests.admission.case import parse_policies
-from tests.gate.gate_fixture import CAP
+from tests.gate.gate_fixture import CAP, GPU
 from tests.server.app_harness import Log
 from tests.server.last_audit import create_last_audit
 from tests.state.ledger.ledger_builders import create_request, empty_ledger, expect_reserved, gpus
@@ -35,7 +37,8 @@ def list_metrics() -> Mapping[str, frozenset[str]]:
 def create_registry() -> CollectorRegistry:
     """Return the registry of a gate, with a series of each metric."""
     metrics = ServerMetrics("1.2.3")
-    log, caps = Log().logger, CapIndex(parse_policies(CAP), None)
+    log, sources = Log().logger, CapSources(capacities={"gpus": {GPU: Capacity(8)}})
+    caps = CapIndex(parse_policies(CAP), None, sources)
     cap_metrics = CapMetrics(metrics.registry, log)
     cap_metrics.register(lambda: caps, is_standalone=False)
     pods = InformerStatus("pods", 7, 1, 2.5, None, {ApiErrorReason.RESET: 3}, 1, None)

@@ -226,4 +226,6 @@ def test_a_record_that_cannot_be_written_is_tried_again() -> None:
     assert replica.read_limit() == 8
     replica.store.is_down = False
     replica.run(1)
+    assert replica.store.writes == 0
+    replica.run(9)
     assert replica.store.writes == 1

@@ -6,6 +6,8 @@ from prometheus_client import CollectorRegistry
 
 from tallygate.accounting.amounts import Amounts
 from tallygate.admission.cap_index import CapIndex
+from tallygate.admission.cap_sources import CapSources
+from tallygate.admission.capacity_limits import Capacity
 from tallygate.server.telemetry.ledger_metrics import MAX_FULLEST_EACH, MAX_FULLEST_TOTAL, CapMetrics
 from tallygate.server.telemetry.metrics import MAX_CAPS
 from tallygate.state.in_memory import MemoryLedgers
@@ -28,7 +30,8 @@ class Harness:
         self.registry = CollectorRegistry()
         self.metrics = CapMetrics(self.registry, Log().logger, lambda: self.now)
         self.now = 0.0
-        self.caps = CapIndex(parse_policies(text), None)
+        self.policies = parse_policies(text)
+        self.caps = CapIndex(self.policies, None)
         self.ledgers = MemoryLedgers(observer=self.metrics.memory_observer)
         self.metrics.register(lambda: self.caps, is_standalone=is_standalone)
 
@@ -39,6 +42,19 @@ class Harness:
     def list_lines(self) -> set[str]:
         """Return the lines of /metrics about caps."""
         return {line for line in list_metric_lines(self.registry) if line.startswith("tallygate_cap_")}
+
+
+def test_capacities_are_reported_as_they_are_settled_and_the_hard_limit_follows() -> None:
+    harness = Harness(CPU.replace("2500m", "50%").replace("gpu: 4", "gpu: 25%"))
+    capacities = {"gpus": {"cpu": Capacity(4500)}}
+    harness.caps = CapIndex(harness.policies, None, CapSources(capacities=capacities))
+    harness.put(Ledger(harness.caps.list_caps()[0].hard))
+    lines = harness.list_lines()
+    assert lines >= {
+        'tallygate_cap_capacity{cap="gpus",resource="cpu"} 4.5',
+        'tallygate_cap_hard{cap="gpus",resource="cpu"} 2.25',
+    }
+    assert not any("tallygate_cap_capacity" in line and GPU in line for line in lines)
 
 
 def create_caps(number: int) -> str:

@@ -174,5 +174,6 @@ class CapacityController:
         age = self._monotonic() - self._recorded_at
         is_changed = self._recorded is None or record.caps != self._recorded.caps
         if age >= _RECORD_SECONDS or (is_changed and age >= _CHANGED_RECORD_SECONDS):
+            self._recorded, self._recorded_at = None, self._monotonic()  # tried again as a change, unless it is written
             self._store.write(record)
-            self._recorded, self._recorded_at = record, self._monotonic()
+            self._recorded = record

@@ -219,6 +219,8 @@ class LedgerMetrics(Collector):
         sums = sum_by_cap(ledgers)
         for amount_name, help_text in _AMOUNT_HELP.items():
             yield _create_family(amount_name, help_text, ("cap", "resource"), _list_amounts(sums, amount_name))
+        help_text = "The capacity of which limits are percentages, as this process has settled it."
+        yield _create_family("capacity", help_text, ("cap", "resource"), self._list_capacities())
         states: dict[LabelValues, float] = {
             (cap, state): sum_.states[state] for cap, sum_ in sums.items() for state in LedgerState
         }
@@ -250,6 +252,16 @@ class LedgerMetrics(Collector):
             for key, observed in self._observed_ledgers.list_all().items()
             if (label := labels.get(get_policy_key(key.cap))) is not None
         ]
+
+    def _list_capacities(self) -> dict[LabelValues, float]:
+        """Return the known capacities by cap and name, without those of caps beyond the number of labels."""
+        caps, labels = self._caps(), CapLabels()
+        return {
+            (label, name): capacity.amount / 1000 if is_milli(name) else capacity.amount
+            for cap in sorted(caps.list_caps(), key=lambda each: each.key)
+            if (label := labels.get_label(cap.definition.name)) != OTHER
+            for name, capacity in caps.sources.capacities.get(cap.definition.name, {}).items()
+        }
 
     def _list_counts(self) -> Iterator[tuple[str, str, Callable[[CapSum], float]]]:
         yield "reservations", "Reservations in the cap's ledgers.", lambda sum_: sum_.reservations
