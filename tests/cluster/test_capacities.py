@@ -231,6 +231,33 @@ def test_capacities_are_the_same_object_until_one_changes() -> None:
     assert state.capacities.compute(policies, NOW).capacities == {"gpus": {GPU: Capacity(0)}}
 
 
+def test_a_change_of_slices_or_classes_changes_a_capacity() -> None:
+    state, policies = create_state([node("a", {GPU: 2}), FOUR_OF_A]), parse_cap(ONE_GPU)
+    assert state.capacities.compute(policies, NOW).capacities == {"gpus": {GPU: Capacity(2)}}
+
+    def put(resource: str, written: Object, revision: int) -> None:
+        written = written | {"metadata": written["metadata"] | {"uid": "u", "resourceVersion": f"{revision}"}}
+        decoded = msgspec.json.decode(json.dumps(written), type=kinds.KINDS[written["kind"]].type)
+        state.get_store(resource).apply(Changed(state.get_codec(resource).create_record(decoded), revision))
+
+    put(kinds.CLASSES, MAPPED, 10)
+    assert state.capacities.compute(policies, NOW).capacities == {"gpus": {GPU: Capacity(4)}}
+    put(kinds.SLICES, resource_slice("a-1", FOUR[:3], nodeName="a"), 11)
+    assert state.capacities.compute(policies, NOW).capacities == {"gpus": {GPU: Capacity(3)}}
+    put(kinds.CLASSES, device_class("gpu.example.com", GPU, "mig"), 12)
+    assert state.capacities.compute(policies, NOW).capacities == {"gpus": {GPU: Capacity(2)}}
+
+
+def test_capacities_are_those_of_other_times_until_a_node_counts_no_longer() -> None:
+    unready = [node("a", {GPU: 8}, unready="2026-12-01T11:50:00Z"), node("b", {GPU: 8}, unready="2026-12-01T11:59:00Z")]
+    computed = compute(ONE_GPU, *unready)
+    times = {minutes: computed.are_those_of(NOW + timedelta(minutes=minutes)) for minutes in (-6, -5, 0, 3, 4)}
+    assert times == {-6: False, -5: True, 0: True, 3: True, 4: False}
+    assert not computed.are_those_of(None)
+    assert compute(ONE_GPU, *unready, now=None).are_those_of(NOW + timedelta(minutes=4))
+    assert not compute(ONE_GPU, *unready, now=None).are_those_of(NOW + timedelta(minutes=3))
+
+
 def test_the_caps_of_a_state_have_the_limits_of_its_capacity() -> None:
     state, policies = create_state([node("a", {GPU: 8})]), parse_cap({**ONE_GPU, "soft": {GPU: "12.5%"}})
     caps = state.index_caps(policies, NOW)

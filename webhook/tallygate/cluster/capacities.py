@@ -38,11 +38,12 @@ from tallygate.policy.matching import selects_node
 from tallygate.policy.model import NamespaceCap, PolicySet
 from tallygate.policy.periods import Seconds
 from tallygate.policy.times import TimeError, parse_time
-from tallygate.state.informers.device_store import DeviceStore, SliceRecord
+from tallygate.state.informers.device_store import DeviceStore
 from tallygate.state.informers.named_stores import DeviceClassStore, NodeStore, ObjectStore, decode_node
 
 _CORDON_TAINT = "node.kubernetes.io/unschedulable"
 _ANY_TIME = Seconds(1)
+_NO_DEVICES = PublishedDevices()
 
 
 class MeasuredNode(NamedTuple):
@@ -61,14 +62,14 @@ class MeasuredNode(NamedTuple):
 
 
 class CapacitySources(NamedTuple):
-    """The objects that decide capacities: nodes, all slices of devices, and device classes.
+    """The objects that decide capacities: nodes, published devices, and device classes.
 
     `problems` has by resource of a kind (`tallygate.cluster.kinds`) why its objects are not known.
     `resources_by_class` has the extended resource of each class, and `find_selectors` returns the expressions of one.
     """
 
     nodes: Sequence[MeasuredNode] = ()
-    slices: Sequence[SliceRecord] = ()
+    devices: PublishedDevices = _NO_DEVICES
     resources_by_class: Mapping[str, str] = NO_CLASSES
     find_selectors: Callable[[str], Sequence[str] | None] = lambda _: None
     problems: Mapping[str, str] = {}
@@ -77,13 +78,21 @@ class CapacitySources(NamedTuple):
 class ComputedCapacities(NamedTuple):
     """The capacities of the caps that follow one, at one time; `problem` is why some are not known, empty if all are.
 
-    They change at `next_change` without a change of any object, as a node that is not ready counts no longer; None if
-    there is no such time.
+    They change at `next_change` without a change of any object, as a node that is not ready counts no longer, and so
+    they did at `last_change`; None if there is no such time.
     """
 
     capacities: CapCapacities = NO_CAPACITIES
     problem: str = ""
     next_change: datetime | None = None
+    last_change: datetime | None = None
+
+    def are_those_of(self, now: datetime | None) -> bool:
+        """Return whether the capacities of the same objects are these at another time."""
+        if now is None:
+            return self.next_change is None
+        has_begun = self.last_change is None or self.last_change <= now
+        return has_begun and (self.next_change is None or now < self.next_change)
 
 
 def measure_node(node: SchedulingNode) -> MeasuredNode:
@@ -122,18 +131,22 @@ def compute_capacities(policies: PolicySet, sources: CapacitySources, now: datet
     measurement = _Measurement(policies.node_shapes, sources, now)
     capacities: dict[str, dict[str, Capacity]] = {}
     problems: dict[str, None] = {}
-    changes: list[datetime] = []
+    next_changes: list[datetime] = []
+    last_changes: list[datetime] = []
     for cap in caps:
         amounts: dict[str, Capacity] = {}
         selected = measurement.select(cap.capacity or NO_SELECTION)
-        changes += [] if selected.next_change is None else [selected.next_change]
+        next_changes += [] if selected.next_change is None else [selected.next_change]
+        last_changes += [] if selected.last_change is None else [selected.last_change]
         for name in _list_shares(cap):
             try:
                 amounts[name] = Capacity(measurement.measure(cap, name, selected))
             except _UnknownCapacityError as error:
                 problems[str(error)] = None
         capacities[cap.name] = amounts
-    return ComputedCapacities(capacities, "; ".join(problems), min(changes, default=None))
+    return ComputedCapacities(
+        capacities, "; ".join(problems), min(next_changes, default=None), max(last_changes, default=None)
+    )
 
 
 _NONE = ComputedCapacities()
@@ -150,11 +163,16 @@ class _UnknownCapacityError(Exception):
 
 @dataclass(eq=False)
 class _Selected:
-    """The nodes and shapes that a selection of capacity has, and the time at which a node counts no longer."""
+    """The nodes and shapes that a selection of capacity has, and the times from which on nodes count no longer.
+
+    `totals` are the sums over the nodes that were computed before.
+    """
 
     nodes: Sequence[MeasuredNode]
     shapes: Sequence[NodeShape]
     next_change: datetime | None
+    last_change: datetime | None
+    totals: dict[object, int] = field(default_factory=dict)
     _reached: dict[bytes, bool] = field(default_factory=dict)
 
     @cached_property
@@ -175,8 +193,6 @@ class _Measurement:
     def __init__(self, shapes: Sequence[NodeShape], sources: CapacitySources, now: datetime | None) -> None:
         self._shapes, self._sources, self._now = shapes, sources, now
         self._selected: list[tuple[CapacitySelection, _Selected]] = []
-        self._devices = PublishedDevices(sources.slices)
-        self._amounts: dict[object, DeviceAmounts] = {}
 
     def select(self, selection: CapacitySelection) -> _Selected:
         """Return the nodes and shapes of a selection; caps with the same one share them."""
@@ -190,21 +206,26 @@ class _Measurement:
     def _select(self, selection: CapacitySelection) -> _Selected:
         grace = timedelta(seconds=selection.not_ready)
         nodes: list[MeasuredNode] = []
-        changes: list[datetime] = []
+        to_come: list[datetime] = []
+        past: list[datetime] = []
         for node in self._sources.nodes:
             if not selects_node(selection, node.labels, node.taints):
                 continue
             if not node.is_ready:
-                if self._now is None or node.unready_since is None or node.unready_since + grace <= self._now:
+                if node.unready_since is None:
                     continue
-                changes.append(node.unready_since + grace)
+                end = node.unready_since + grace
+                if self._now is None or end <= self._now:
+                    past.append(end)
+                    continue
+                to_come.append(end)
             nodes.append(node)
         shapes = [
             shape
             for shape in (self._shapes if selection.node_shapes else ())
             if selects_node(selection, shape.labels, [taint.key for taint in shape.taints])
         ]
-        return _Selected(nodes, shapes, min(changes, default=None))
+        return _Selected(nodes, shapes, min(to_come, default=None), max(past, default=None))
 
     def measure(self, cap: NamespaceCap, name: str, selected: _Selected) -> int:
         """Return the capacity of a name in the unit of its amounts.
@@ -226,7 +247,10 @@ class _Measurement:
         weighted = create_weighted_sum(weights, self._sources.resources_by_class, mapped)
         sources = find_device_sources(weights, self._sources.resources_by_class, mapped).values()
         by_device = frozenset[str]().union(*(source.resources for source in sources))
-        return self._add_up(weighted, by_device, selected)
+        key = tuple(weighted.weights.items()), tuple(weighted.classes.items()), by_device
+        if key not in selected.totals:
+            selected.totals[key] = self._add_up(weighted, by_device, selected)
+        return selected.totals[key]
 
     def _add_up(self, weighted: WeightedSum, by_device: Collection[str], selected: _Selected) -> int:
         """Return the sum of what is allocatable; `by_device` are the resources that published devices have, too."""
@@ -251,12 +275,10 @@ class _Measurement:
             _UnknownCapacityError: if slices are not known, or a selected node may have devices that are not.
         """
         self._require(kinds.SLICES)
-        driver = self._devices.find_incomplete_driver(selected.names, selected.reaches)
+        driver = self._sources.devices.find_incomplete_driver(selected.names, selected.reaches)
         if driver is not None:
             raise _UnknownCapacityError(f"a pool of devices of driver {driver} lacks a ResourceSlice")
-        if key not in self._amounts:
-            self._amounts[key] = self._devices.sum_amounts(weigh)
-        return self._amounts[key]
+        return self._sources.devices.sum_amounts(key, weigh)
 
     @staticmethod
     def _sum_shared(devices: DeviceAmounts, selected: _Selected) -> int:
@@ -286,18 +308,11 @@ def _weigh(amounts: Mapping[str, int], weights: Mapping[str, int]) -> int:
 
 
 class _KeptCapacities(NamedTuple):
-    """Capacities with the policies and objects that they are of, the latter as `key`, and their time."""
+    """Capacities with the policies and objects that they are of, the latter as `key`."""
 
     policies: PolicySet
     key: tuple[object, ...]
-    time: datetime | None
     computed: ComputedCapacities
-
-    def is_current(self, now: datetime | None) -> bool:
-        """Return whether they are those of another time, too."""
-        if now is None or self.time is None:
-            return now is self.time
-        return self.time <= now and (self.computed.next_change is None or now < self.computed.next_change)
 
 
 class CapacityReader:
@@ -317,7 +332,8 @@ class CapacityReader:
         self._nodes, self._devices, self._classes = nodes, devices, classes
         self._describe_problem = describe_problem
         self._measured: dict[str, tuple[bytes, MeasuredNode]] = {}
-        self._kept = _KeptCapacities(PolicySet(), (), None, _NONE)
+        self._published: tuple[PolicySet, tuple[int, int], PublishedDevices] | None = None
+        self._kept = _KeptCapacities(PolicySet(), (), _NONE)
 
     def compute(self, policies: PolicySet, now: datetime | None) -> ComputedCapacities:
         """Return `compute_capacities` of the present objects, with the same capacities object until one changes."""
@@ -326,11 +342,11 @@ class CapacityReader:
         problems = {resource: self._find_problem(resource) for resource in (kinds.NODES, kinds.SLICES, kinds.CLASSES)}
         key = (self._nodes.generation, self._devices.generation, self._classes.generation, *problems.values())
         kept = self._kept
-        if kept.policies is policies and kept.key == key and kept.is_current(now):
+        if kept.policies is policies and kept.key == key and kept.computed.are_those_of(now):
             return kept.computed
         sources = CapacitySources(
             self._measure_nodes(problems),
-            self._devices.list_records(),
+            self._read_devices(policies),
             self._classes.get_resources_by_class(),
             self._classes.find_selectors,
             problems,
@@ -338,8 +354,16 @@ class CapacityReader:
         computed = compute_capacities(policies, sources, now)
         if computed.capacities == kept.computed.capacities:
             computed = computed._replace(capacities=kept.computed.capacities)
-        self._kept = _KeptCapacities(policies, key, now, computed)
+        self._kept = _KeptCapacities(policies, key, computed)
         return computed
+
+    def _read_devices(self, policies: PolicySet) -> PublishedDevices:
+        """Return the devices with the sums over them; they are kept while nodes alone change."""
+        key = self._devices.generation, self._classes.generation
+        known = self._published
+        if known is None or known[0] is not policies or known[1] != key:
+            known = self._published = policies, key, PublishedDevices(self._devices.list_records())
+        return known[2]
 
     def _find_problem(self, resource: str) -> str:
         stores: Mapping[str, ObjectStore[Any]] = {

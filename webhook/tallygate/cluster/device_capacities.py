@@ -66,9 +66,13 @@ _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
 class PublishedDevices:
-    """The devices of the slices of a cluster, by pool, as of one moment; `slices` are those of all generations."""
+    """The devices of the slices of a cluster, by pool, as of one moment; `slices` are those of all generations.
 
-    def __init__(self, slices: Iterable[SliceRecord]) -> None:
+    It keeps the sums over them, which take seconds in a large cluster.
+    """
+
+    def __init__(self, slices: Iterable[SliceRecord] = ()) -> None:
+        self._sums: dict[object, DeviceAmounts] = {}
         by_pool: dict[PoolId, list[SliceRecord]] = defaultdict(list)
         for each in slices:
             by_pool[PoolId(each.driver, each.pool)].append(each)
@@ -89,8 +93,13 @@ class PublishedDevices:
                 return pool.driver
         return None
 
-    def sum_amounts(self, weigh: DeviceWeigher) -> DeviceAmounts:
-        """Return the amounts of all devices of complete pools."""
+    def sum_amounts(self, key: object, weigh: DeviceWeigher) -> DeviceAmounts:
+        """Return the amounts of all devices of complete pools; `key` is equal for weighers that weigh the same."""
+        if key not in self._sums:
+            self._sums[key] = self._sum_amounts(weigh)
+        return self._sums[key]
+
+    def _sum_amounts(self, weigh: DeviceWeigher) -> DeviceAmounts:
         by_node: dict[str, int] = defaultdict(int)
         by_place: dict[bytes, int] = defaultdict(int)
         counted: set[DeviceId] = set()
