@@ -183,6 +183,10 @@ def test_nodes_that_may_come_count_if_the_cap_says_so(capacity: Mapping[str, Any
          [node("a", {GPU: 1}), {"kind": "DeviceClass", "metadata": {"name": "gpu.example.com"},
                                 "spec": {"selectors": [{}]}}],
          "it is not known which devices a DeviceClass selects: DeviceClass gpu.example.com has a selector of"),
+        (READ, BY_CLASS,
+         [node("a", {GPU: 1}), PLAIN,
+          resource_slice("a-1", [device("x", nodeSelector="a", nodeName=3)], perDeviceNodeSelection=True)],
+         "a ResourceSlice of driver gpu.example.com cannot be read: "),
         (READ, ONE_GPU, [node("a", {GPU: "x"})], "a node has an invalid amount: "),
     ],
 )  # fmt: skip

@@ -275,9 +275,9 @@ class _Measurement:
             _UnknownCapacityError: if slices are not known, or a selected node may have devices that are not.
         """
         self._require(kinds.SLICES)
-        driver = self._sources.devices.find_incomplete_driver(selected.names, selected.reaches)
-        if driver is not None:
-            raise _UnknownCapacityError(f"a pool of devices of driver {driver} lacks a ResourceSlice")
+        problem = self._sources.devices.find_problem(selected.names, selected.reaches)
+        if problem:
+            raise _UnknownCapacityError(problem)
         return self._sources.devices.sum_amounts(key, weigh)
 
     @staticmethod

@@ -78,20 +78,32 @@ class PublishedDevices:
             by_pool[PoolId(each.driver, each.pool)].append(each)
         self._placed: list[_PlacedDevices] = []
         self._incomplete: dict[PoolId, list[_PlacedDevices]] = {}
+        self._problem = ""
         for pool, records in sorted(by_pool.items()):
-            generation = max(each.generation for each in records)
-            newest = [each for each in records if each.generation == generation]
-            if any(each.slice_count != len(newest) for each in newest):
-                self._incomplete[pool] = [placed for each in records for placed in _place_devices(pool, each)]
-            else:
-                self._placed += (placed for each in newest for placed in _place_devices(pool, each))
+            try:
+                self._place_pool(pool, records)
+            except msgspec.MsgspecError as error:
+                self._problem = f"a ResourceSlice of driver {pool.driver} cannot be read: {error}"
 
-    def find_incomplete_driver(self, names: Collection[str], reaches: Callable[[bytes], bool]) -> str | None:
-        """Return the driver of a pool that lacks a slice, and that one of these nodes may reach; None without any."""
+    def _place_pool(self, pool: PoolId, records: Sequence[SliceRecord]) -> None:
+        generation = max(each.generation for each in records)
+        newest = [each for each in records if each.generation == generation]
+        if any(each.slice_count != len(newest) for each in newest):
+            self._incomplete[pool] = [placed for each in records for placed in _place_devices(pool, each)]
+        else:
+            self._placed += (placed for each in newest for placed in _place_devices(pool, each))
+
+    def find_problem(self, names: Collection[str], reaches: Callable[[bytes], bool]) -> str:
+        """Return why it is not known which devices these nodes reach; empty if it is.
+
+        A pool that lacks a slice is a problem of the nodes that may reach it.
+        """
+        if self._problem:
+            return self._problem
         for pool, every in self._incomplete.items():
             if any(placed.node in names or (placed.place and reaches(placed.place)) for placed in every):
-                return pool.driver
-        return None
+                return f"a pool of devices of driver {pool.driver} lacks a ResourceSlice"
+        return ""
 
     def sum_amounts(self, key: object, weigh: DeviceWeigher) -> DeviceAmounts:
         """Return the amounts of all devices of complete pools; `key` is equal for weighers that weigh the same."""
