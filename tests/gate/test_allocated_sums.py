@@ -29,7 +29,10 @@ devices:
     h100-memory: {{sum: {DRIVER}/memory, selector: 'device.attributes["{DRIVER}"].model == "h100"'}}
     cores: {{sum: cores}}"""
 _NAMES = ("h100", "big", "any", "gpu-memory", "h100-memory", "cores")
-_POLICIES = CAP.replace("{nvidia.com/gpu: 4}", f"{{{', '.join(f'{name}: 1000' for name in _NAMES)}}}\n  {_DEFINITIONS}")
+_GUARANTEE = f"\n  guarantee: [{{namespaces: [team-a], amounts: {{{_NAMES[0]}: 1}}}}]\n"
+_POLICIES = CAP.replace(
+    "{nvidia.com/gpu: 4}", f"{{{', '.join(f'{name}: 1000' for name in _NAMES)}}}\n  {_DEFINITIONS}{_GUARANTEE}"
+).replace("hard:", "shared: true\n  hard:")
 
 
 def _draw_quantity(rng: random.Random) -> str:
@@ -144,6 +147,7 @@ def test_a_snapshot_counts_the_plain_sum_over_slices_and_claims() -> None:
         assert snapshot is not None
         assert dict(snapshot.used) == _sum_plainly(devices, claims), f"seed {seed}"
         assert not snapshot.uncounted
+        assert snapshot.used_by_namespace == {"team-a": dict(snapshot.used)}, f"seed {seed}"
         one_by_one = sum_used(replica.usage_lister.list_consumers(cap, key)).used
         assert dict(one_by_one) == dict(snapshot.used), f"seed {seed}"
         amounts += len(snapshot.used)

@@ -120,7 +120,7 @@ def create_claim(index: int, claim: DrawnClaim) -> Object:
 @settings(max_examples=examples(200))
 @given(pods, st.lists(claims(), max_size=8))
 def test_what_is_counted_equals_a_plain_sum(drawn_pods: list[DrawnPod], drawn_claims: list[DrawnClaim]) -> None:
-    replica = ClaimReplica(SHARED)
+    replica = ClaimReplica(f"{SHARED}  guarantee: [{{namespaces: ['team-*'], amounts: {{nvidia.com/gpu: 1}}}}]\n")
     for name in NAMESPACES:
         replica.label_namespace(name)
     listed = [create_pod(index, pod) for index, pod in enumerate(drawn_pods)]
@@ -134,6 +134,10 @@ def test_what_is_counted_equals_a_plain_sum(drawn_pods: list[DrawnPod], drawn_cl
     assert snapshot is not None
     expected = sum(pod.sum_used() for pod in drawn_pods) + sum(claim.sum_used() for claim in drawn_claims)
     assert snapshot.used.get(GPU, 0) == expected
+    drawn: list[DrawnPod | DrawnClaim] = [*drawn_pods, *drawn_claims]
+    assert {name: used.get(GPU, 0) for name, used in snapshot.used_by_namespace.items()} == {
+        name: sum(each.sum_used() for each in drawn if each.namespace == name) for name in ("team-a", "team-b")
+    }
     unnamed = [pod for pod in drawn_pods if pod.claim and pod.namespace != "other"]
     unconfirmed = sum(pod.gpus for pod in unnamed if pod.has_ended or pod.claim == "unnamed")
     assert snapshot.unconfirmed.get(GPU, 0) == unconfirmed

@@ -115,6 +115,14 @@ NEW_CAPS = Policies(PODS_ONLY.first, create_version(CAP.format(name="other", sha
 """The caps are loaded by one replica after the other, and count first."""
 REGISTERED = NEW_CAPS._replace(are_registered=True)
 """The same, and API servers ask about a cap only once the registration covers it."""
+_GUARANTEE = """  guarantee:
+  - {namespaces: [team-a], amounts: {nvidia.com/gpu: 4}}
+  - {namespaces: ["team-*"], amounts: {nvidia.com/gpu: 23%}}
+"""
+GUARANTEES = Policies(
+    create_version(f"{_CAP_OF_EACH}---{_SHARED_CAP}{_GUARANTEE}"), create_version(f"{_CAP_OF_EACH}---{_SHARED_CAP}")
+)
+"""The shared cap has guarantees, and in the other version none."""
 GROUPS = _index(_CAP_OF_EACH, _GROUPED_CAP, {})
 """Each value of a label has a shared ledger: namespaces move between them."""
 _WHOLE = "  admit: whole\n"

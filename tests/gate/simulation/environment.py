@@ -12,6 +12,7 @@ from tests.gate.simulation.entitlements import Sizes, compute_requested, compute
 from tests.gate.simulation.gang_rooms import GangRooms
 from tests.gate.simulation.gate_replica import GateReplica
 from tests.gate.simulation.ground_truth import GroundTruth, hash_members
+from tests.gate.simulation.guarantee_bounds import GuaranteeBounds
 from tests.gate.simulation.invariants import Invariants
 from tests.gate.simulation.percent_bounds import PercentBounds
 from tests.gate.simulation.percent_replica import PercentReplica
@@ -52,7 +53,8 @@ class Environment:
         self._attempts = Attempts(self.tasks)
         self.registration = Registration()
         bounds = SurgeBounds(self.truth, self._attempts)
-        checks = bounds.list_violations, self.rooms.list_violations, PercentBounds(self.truth).list_violations
+        bounds_of_shares, guarantees = PercentBounds(self.truth), GuaranteeBounds(self.truth)
+        checks = [each.list_violations for each in (bounds, self.rooms, bounds_of_shares, guarantees)]
         self.invariants = Invariants(self.truth, self._compute_rights, policies, self.recorder, checks)
         self.invariants.binding = self.registration.binding
         self.policy = policies.other if policies.are_new else policies.first

@@ -24,6 +24,7 @@ from tallygate.state.ports import LedgerKey
 from tests.gate.simulation.claim_mutants import CLAIM_MUTANTS
 from tests.gate.simulation.class_mutants import CLASS_MUTANTS
 from tests.gate.simulation.gang_mutants import GANG_MUTANTS
+from tests.gate.simulation.guarantee_mutants import GUARANTEE_MUTANTS
 from tests.gate.simulation.name_mutants import NAME_MUTANTS
 from tests.gate.simulation.new_cap_mutants import NEW_CAP_MUTANTS
 from tests.gate.simulation.percent_mutants import PERCENT_MUTANTS
@@ -202,6 +203,7 @@ MUTANTS: Mapping[str, Mutant] = {
     **SURGE_MUTANTS,
     **PERCENT_MUTANTS,
     **NAME_MUTANTS,
+    **GUARANTEE_MUTANTS,
     **REGISTRATION_MUTANTS,
 }
 

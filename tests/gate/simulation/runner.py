@@ -9,6 +9,7 @@ from tests.gate.simulation.device_policies import (
     GANG_GROUPS,
     GANGS,
     GROUPS,
+    GUARANTEES,
     NEW_CAPS,
     PODS_ONLY,
     REGISTERED,
@@ -85,6 +86,11 @@ MIXES: Mapping[str, Mapping[str, float]] = {
     "groups": _STORMS
     | _NAMESPACES
     | {"reconcile": 6, "move": 5, "delete_ledger": 0, "load": 0, "crash": 0.2, "create_namespace": 0.8},
+    "guarantees": _STORMS
+    | {
+        "create": 9, "call": 20, "store": 18, "watch": 16, "watch_namespaces": 6, "reconcile": 20, "delete": 2,
+        "publish": 1.5, "load": 5, "create_namespace": 0.8, "delete_namespace": 0.4, "delete_ledger": 0, "relabel": 0.5,
+    },
     "names": _STORMS
     | {
         "create": 1, "create_again": 9, "change": 2, "store": 24, "delete": 4, "watch": 16, "tick": 3, "publish": 0,
@@ -188,6 +194,7 @@ _POLICIES: Mapping[str, Policies] = {
     "new caps": NEW_CAPS,
     "registrations": REGISTERED,
     "registrations by label": REGISTERED,
+    "guarantees": GUARANTEES,
     "gangs": GANGS,
     "gangs whose pods come late": GANGS,
     "gangs of moving namespaces": GANG_GROUPS,
