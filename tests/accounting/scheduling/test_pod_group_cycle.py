@@ -116,6 +116,11 @@ def test_a_group_that_might_preempt_says_so() -> None:
             (_create_pods("a", priority=7),),
             "all pods in a single pod group should have the same priority as the pod group's priority, got 7 and 0",
         ),
+        pytest.param(
+            (_create_pods("a", priority=-5), _create_pods("b", priority=7)),
+            "all pods in a single pod group should have the same priority as the pod group's priority, got 7 and 0",
+            id="the highest priority is named",
+        ),
         (
             (_create_pods("a"), _create_pods("b", preemptionPolicy="Never")),
             "all pods in a single pod group should have the same preemption policy, got Never and PreemptLowerPriority",

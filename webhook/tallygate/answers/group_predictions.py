@@ -132,7 +132,9 @@ class _GroupAttempt:
             return [self._hold(member, ScheduleResult(None, hold_reason=hold_reason)) for member in self._members]
         if (unready := self._find_unready()) is not None:
             return [self._hold(member, self._explain_hold(member, unready)) for member in self._members]
-        incoming = [member.incoming for member in self._members if member.count]
+        # the pods of a group are in the order of their priorities, which shows only where these differ
+        waiting_pods = (member.incoming for member in self._members if member.count)
+        incoming = sorted(waiting_pods, key=lambda pod: -pod.priority)
         incoming += [IncomingPod.from_pod(pod, self._cluster.priority_classes) for pod in placed]
         if error := find_group_error(self._group, incoming, self._cluster):
             return [self._hold(member, ScheduleResult(None, (), error)) for member in self._members]
