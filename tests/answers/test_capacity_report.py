@@ -5,9 +5,19 @@ from itertools import product
 
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
 
-from tallygate.answers.capacity_report import CAPACITIES, CapacityRecord, Grant, list_capacities, sum_grants
+from tallygate.answers.capacity_report import (
+    CAPACITIES,
+    CapacityRecord,
+    Grant,
+    list_capacities,
+    list_ledger_capacities,
+    sum_grants,
+)
 from tallygate.answers.usage_report import LedgerChoice, compute_usage_of_caps
+from tallygate.server.telemetry.controller_metrics import CapacityMetrics
+from tallygate.state.ledger.ledger import Ledger
 from tests.answers.asked_clusters import NOW, Object, build_state, read_policies
 from tests.answers.test_answer_json import create_stored_pod
 from tests.answers.test_overviews import GPU, create_node
@@ -95,6 +105,27 @@ def test_each_resource_has_what_nodes_have_and_what_caps_grant() -> None:
     assert gpus.without_cap == 2
     row = CAPACITIES.to_dict(gpus)
     assert (row["stranded"], row["unreachable"]) == (gpus.stranded, gpus.unreachable)
+
+
+def test_the_ledgers_of_a_gate_give_the_same_amounts_as_metrics() -> None:
+    """Collect the metrics from ledgers with the amounts of the pods; another replica than the leader has none."""
+    namespaces = [{"kind": "Namespace", "metadata": {"name": name}} for name in ("team-a", "team-b", "batch", "free")]
+    pod = create_stored_pod("p", "team-a", "n1", {GPU: "4"})
+    state = build_state([create_node("n1", "8"), create_node("n2", "4"), *namespaces, pod])
+    caps = state.index_caps(read_policies(_CAPS), NOW)
+    ledgers = {
+        key: Ledger(cap.hard, used=state.count_usage(cap, state.get_membership(cap, key).names, None).used)
+        for cap in state.list_caps(caps)
+        for key in state.list_keys(cap)
+    }
+    found = list_ledger_capacities(state, caps, ledgers, state.require_columns())
+    assert {record.name: record for record in found} == _list_records(pod)
+    is_leader, registry = [True], CollectorRegistry()
+    CapacityMetrics(registry, lambda: found, lambda: is_leader[0], lambda: 0.0)
+    assert registry.get_sample_value("tallygate_capacity_granted", {"resource": GPU}) == 13
+    assert registry.get_sample_value("tallygate_capacity_stranded", {"resource": "example.com/licence"}) is None
+    is_leader[0] = False
+    assert registry.get_sample_value("tallygate_capacity_granted", {"resource": GPU}) is None
 
 
 def test_free_amounts_on_nodes_and_in_caps_are_compared_both_ways() -> None:

@@ -8,11 +8,12 @@ from tallygate.admission.cap_index import CapIndex
 from tallygate.admission.cap_sources import CapSources
 from tallygate.admission.capacity_limits import Capacity
 from tallygate.admission.request import Phase
+from tallygate.answers.capacity_report import CapacityRecord
 from tallygate.cli.serve.certificate_controller import CertificateMetrics
 from tallygate.kube.api_errors import ApiErrorReason
 from tallygate.kube.informer import InformerStatus
 from tallygate.server.events.event_recorder import EventRecorder
-from tallygate.server.telemetry.controller_metrics import AuditMetrics, LedgerControllerMetrics
+from tallygate.server.telemetry.controller_metrics import AuditMetrics, CapacityMetrics, LedgerControllerMetrics
 from tallygate.server.telemetry.ledger_metrics import CapMetrics
 from tallygate.server.telemetry.metrics import AskedMetrics, ServerMetrics
 from tallygate.server.telemetry.node_resource_metrics import NodeResourceMetrics
@@ -50,6 +51,8 @@ def create_registry() -> CollectorRegistry:
     AuditMetrics(metrics.registry, lambda: True, 3600.0).last_audit = create_last_audit()
     CertificateMetrics(metrics.registry)
     NodeResourceMetrics(metrics.registry, lambda: True)
+    record = CapacityRecord("nvidia.com/gpu", 8, 10, 4, 6, 0)
+    CapacityMetrics(metrics.registry, lambda: [record], lambda: True, lambda: 0.0)
     _count_events(metrics, controller_metrics)
     _write_ledger(cap_metrics, LedgerKey(caps.list_caps()[0].key, "team-a"))
     return metrics.registry

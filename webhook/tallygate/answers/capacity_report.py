@@ -12,15 +12,17 @@ a cap may use it. What is free under caps beyond the free amounts of nodes is *u
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from tallygate.accounting.amounts import format_amount, is_milli
-from tallygate.accounting.charge import PODS
 from tallygate.accounting.names import LIMITS_PREFIX, REQUESTS_PREFIX
+from tallygate.admission.cap_index import ActiveCap, CapIndex
 from tallygate.answers.columns import UNKNOWN, Column, Columns
 from tallygate.answers.usage_report import LedgerUsage
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.policy.model import PodFilter
+from tallygate.state.ledger.ledger import Ledger
+from tallygate.state.ports import LedgerKey
 
 _EVERY_POD: Final = PodFilter()
 
@@ -77,53 +79,77 @@ class CapacityRecord:
         return f"{self.without_cap} namespace{'s' * (self.without_cap != 1)} without a cap may use more"
 
 
+class AmountsOfNodes(Protocol):
+    """The sums over the nodes of a cluster, by resource; None if no node has had any."""
+
+    def sum_allocatable(self, resource: str) -> int | None:
+        """Return what all nodes have."""
+        ...
+
+    def sum_free(self, resource: str) -> int | None:
+        """Return what pods leave free."""
+        ...
+
+
+class CapacityList:
+    """The limits of ledgers by resource, and what is free of them."""
+
+    def __init__(self) -> None:
+        self._hard: dict[str, list[Grant]] = {}
+        self._free: dict[str, list[Grant]] = {}
+
+    def add(self, cap: ActiveCap, members: frozenset[str], name: str, hard: int, free: int | None) -> None:
+        """Add the limit of a ledger under a name for its member namespaces."""
+        is_partial = cap.definition.pods != _EVERY_POD
+        self._hard.setdefault(name, []).append(Grant(members, hard, is_partial))
+        amount = None if free is None else max(free, 0)
+        self._free.setdefault(name, []).append(Grant(members, amount, is_partial))
+
+    def compute(self, nodes: AmountsOfNodes, namespaces: Iterable[str]) -> list[CapacityRecord]:
+        """Return the records of all resources with a hard limit, by name; `namespaces` are all of the cluster."""
+        every = frozenset(namespaces)
+        return [
+            CapacityRecord(
+                name,
+                find_capacity(nodes, name),
+                sum_grants(grants),
+                None if name.startswith(LIMITS_PREFIX) else nodes.sum_free(name.removeprefix(REQUESTS_PREFIX)),
+                sum_grants(self._free[name]),
+                len(every.difference(*(grant.members for grant in grants if not grant.is_partial))),
+            )
+            for name, grants in sorted(self._hard.items())
+        ]
+
+
 def list_capacities(state: ClusterState, ledgers: Iterable[LedgerUsage]) -> list[CapacityRecord]:
-    """Return the records of all resources with a hard limit, by name, of a state with columns."""
-    hard: dict[str, list[Grant]] = {}
-    free: dict[str, list[Grant]] = {}
+    """Return the records of the ledgers of a report, by resource, of a state with columns."""
+    listed = CapacityList()
     for ledger in ledgers:
-        is_partial = ledger.chosen.active_cap.definition.pods != _EVERY_POD
         for line in ledger.lines:
             if line.hard is not None:
-                hard.setdefault(line.name, []).append(Grant(ledger.chosen.members, line.hard, is_partial))
-                amount = None if line.free is None else max(line.free, 0)
-                free.setdefault(line.name, []).append(Grant(ledger.chosen.members, amount, is_partial))
-    every = frozenset(record.name for record in state.namespaces.list_records())
-    return [
-        CapacityRecord(
-            name,
-            find_capacity(state, name),
-            sum_grants(hard[name]),
-            find_free_amount(state, name),
-            sum_grants(free[name]),
-            len(every.difference(*(grant.members for grant in hard[name] if not grant.is_partial))),
-        )
-        for name in sorted(hard)
-    ]
+                listed.add(ledger.chosen.active_cap, ledger.chosen.members, line.name, line.hard, line.free)
+    return listed.compute(state.require_columns(), [record.name for record in state.namespaces.list_records()])
 
 
-def find_capacity(state: ClusterState, name: str) -> int | None:
+def find_capacity(nodes: AmountsOfNodes, name: str) -> int | None:
     """Return what all nodes have under a name of a cap; None if no node advertises it."""
-    nodes = state.require_columns().nodes
-    column = nodes.find_allocatable_column(name.removeprefix(LIMITS_PREFIX).removeprefix(REQUESTS_PREFIX))
-    return None if column is None else int(sum(column.array[nodes.get_indices()].tolist()))
+    return nodes.sum_allocatable(name.removeprefix(LIMITS_PREFIX).removeprefix(REQUESTS_PREFIX))
 
 
-def find_free_amount(state: ClusterState, name: str) -> int | None:
-    """Return what is free on all nodes under a name; None for limits, which use nothing of a node, and other names."""
-    cluster = state.require_columns()
-    resource, nodes = name.removeprefix(REQUESTS_PREFIX), cluster.nodes
-    column = None if name.startswith(LIMITS_PREFIX) else nodes.find_allocatable_column(resource)
-    if column is None:
-        return None
-    indices = nodes.get_indices()
-    allocatable = column.array[indices].tolist()
-    if resource == PODS:
-        used = [len(cluster.get_node_pods(index)) for index in indices.tolist()]
-    else:
-        used_column = nodes.find_used_column(resource)
-        used = [0] * len(allocatable) if used_column is None else used_column.array[indices].tolist()
-    return int(sum(max(has - uses, 0) for has, uses in zip(allocatable, used, strict=True)))
+def list_ledger_capacities(
+    state: ClusterState, caps: CapIndex, ledgers: Mapping[LedgerKey, Ledger], nodes: AmountsOfNodes
+) -> list[CapacityRecord]:
+    """Return the records of stored ledgers, by resource, for a gate; a ledger that it has not seen grants nothing."""
+    listed = CapacityList()
+    for cap in state.list_caps(caps):
+        for key in state.list_keys(cap):
+            ledger, members = ledgers.get(key), state.get_membership(cap, key).names
+            if ledger is None:
+                continue
+            charged = ledger.compute_charged()
+            for name, hard in ledger.hard.items():
+                listed.add(cap, members, name, hard, None if ledger.initializer else hard - charged.get(name, 0))
+    return listed.compute(nodes, [record.name for record in state.namespaces.list_records()])
 
 
 def sum_grants(grants: Sequence[Grant]) -> int | None:

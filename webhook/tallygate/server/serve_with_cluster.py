@@ -3,7 +3,7 @@
 import secrets
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -11,6 +11,7 @@ from threading import Lock
 
 from tallygate.admission.cap_index import get_cap_name
 from tallygate.admission.webhook_configuration import CONFIGURATION_NAME
+from tallygate.answers.capacity_report import CapacityRecord, list_ledger_capacities
 from tallygate.cluster import kinds
 from tallygate.gate.asked_policies import AskedPolicies
 from tallygate.gate.cap_activation import CapActivation, create_lease_reader, create_process_reader
@@ -42,7 +43,7 @@ from tallygate.server.https.tls_files import read_ca_bundle
 from tallygate.server.interfaces import BackgroundPart, GateParts, RegistrationFactory, create_nonce_source
 from tallygate.server.policy_reloader import PolicyReloader
 from tallygate.server.settings.table import Settings
-from tallygate.server.telemetry.controller_metrics import AuditMetrics, LedgerControllerMetrics
+from tallygate.server.telemetry.controller_metrics import AuditMetrics, CapacityMetrics, LedgerControllerMetrics
 from tallygate.server.telemetry.json_log import Logger
 from tallygate.server.telemetry.ledger_metrics import CapMetrics
 from tallygate.server.telemetry.metrics import Telemetry
@@ -265,9 +266,27 @@ def _create_usage_controller(  # noqa: PLR0913, PLR0917  # what the published us
     return UsageController(create_object_store(client_config, USAGE_OBJECTS), source, log)
 
 
+def _register_capacity_metrics(
+    gate: Gate, informers: GateInformers, reconciler: LedgerReconciler, cap_metrics: CapMetrics, telemetry: Telemetry
+) -> None:
+    """Register the metrics of what caps grant beside what nodes have."""
+
+    def list_records() -> Sequence[CapacityRecord] | None:
+        if not informers.is_current({kinds.NAMESPACES}):
+            return None
+        ledgers = {key: observed.ledger for key, observed in cap_metrics.observed_ledgers.list_all().items()}
+        with informers.snapshot_provider.open_snapshot(pods=True) as snapshot:
+            if snapshot is None or not snapshot.has_pods:
+                return None
+            return list_ledger_capacities(informers.state, gate.get_active_caps(), ledgers, snapshot.cluster)
+
+    CapacityMetrics(telemetry.metrics.registry, list_records, reconciler.is_leader, time.monotonic)
+
+
 def _create_ledger_controller(
     gate: Gate, informers: GateInformers, reconciler: LedgerReconciler, cap_metrics: CapMetrics, telemetry: Telemetry
 ) -> LedgerController:
+    _register_capacity_metrics(gate, informers, reconciler, cap_metrics, telemetry)
     metrics = LedgerControllerMetrics(
         telemetry.metrics.registry, informers.list_statuses, cap_metrics.observed_ledgers, reconciler.is_leader
     )

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
+from tallygate.accounting.charge import PODS
 from tallygate.accounting.cluster.device_index import DeviceIndex
 from tallygate.accounting.cluster.node_columns import NodeColumns, PriorityUsage
 from tallygate.accounting.cluster.node_pools import NodePools
@@ -208,6 +209,24 @@ class Cluster:
 
     def list_pods(self) -> Iterable[PodInfo]:
         return self._pods.values()
+
+    def sum_allocatable(self, resource: str) -> int | None:
+        """Return what all nodes have of a resource; None if no node has had any."""
+        column = self.nodes.find_allocatable_column(resource)
+        return None if column is None else int(sum(column.array[self.nodes.get_indices()].tolist()))
+
+    def sum_free(self, resource: str) -> int | None:
+        """Return what pods leave free of a resource on all nodes; None if no node has had any."""
+        column, indices = self.nodes.find_allocatable_column(resource), self.nodes.get_indices()
+        if column is None:
+            return None
+        allocatable = column.array[indices].tolist()
+        if resource == PODS:
+            used = [len(self.get_node_pods(index)) for index in indices.tolist()]
+        else:
+            used_column = self.nodes.find_used_column(resource)
+            used = [0] * len(allocatable) if used_column is None else used_column.array[indices].tolist()
+        return int(sum(max(has - uses, 0) for has, uses in zip(allocatable, used, strict=True)))
 
     def get_node_pods(self, index: int) -> Mapping[str, PodInfo]:
         """Return the pods on a node, by UID."""

@@ -1,4 +1,4 @@
-"""Metrics of the controllers: watches, reconciliations of ledgers, and audits."""
+"""Metrics of the controllers: watches, reconciliations of ledgers, audits, and what caps grant beside nodes."""
 
 from collections import Counter as Sums
 from collections.abc import Callable, Iterator, Sequence
@@ -10,6 +10,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from tallygate.accounting.amounts import is_milli
+from tallygate.answers.capacity_report import CapacityRecord
 from tallygate.audit.audit import AuditResult
 from tallygate.audit.report_writer import ReportCounts
 from tallygate.kube.informer import InformerStatus
@@ -174,3 +176,49 @@ def log_audit(logger: Logger, last: LastAudit, report_counts: ReportCounts | Non
         reports=reports,
         **({"remarks": list(coverage.remarks)} if coverage.remarks else {}),
     )
+
+
+MAX_CAPACITY_AGE_SECONDS: Final = 30.0
+"""The time for which the amounts are not computed again: with 10,000 ledgers that takes a part of a second."""
+
+_CAPACITY_AMOUNTS: Final[dict[str, tuple[str, Callable[[CapacityRecord], int | None]]]] = {
+    "allocatable": ("What all nodes have of a resource that a cap limits", lambda record: record.capacity),
+    "granted": ("The most that all namespaces with a cap may have together", lambda record: record.granted),
+    "stranded": ("What is free on nodes and that no pod under a cap may use", lambda record: record.stranded),
+    "unreachable": ("What is free in caps and that no node has free", lambda record: record.unreachable),
+}
+
+
+class CapacityMetrics(Collector):
+    """The amounts of each resource. Only the leader reports them, and only while `list_records` knows the cluster."""
+
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        list_records: Callable[[], Sequence[CapacityRecord] | None],
+        is_leader: Callable[[], bool],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._list_records = list_records
+        self._is_leader = is_leader
+        self._monotonic = monotonic
+        self._computed: tuple[float, Sequence[CapacityRecord]] | None = None
+        registry.register(self)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield each amount that is known, by resource."""
+        records = self._find_records() if self._is_leader() else ()
+        for name, (help_text, get_amount) in _CAPACITY_AMOUNTS.items():
+            family = GaugeMetricFamily(f"tallygate_capacity_{name}", f"{help_text}; cpu in cores.", labels=["resource"])
+            for record in records:
+                amount = get_amount(record)
+                if amount is not None:
+                    family.add_metric([record.name], amount / 1000 if is_milli(record.name) else amount)
+            yield family
+
+    def _find_records(self) -> Sequence[CapacityRecord]:
+        now = self._monotonic()
+        if self._computed is None or now - self._computed[0] > MAX_CAPACITY_AGE_SECONDS:
+            records = self._list_records()
+            self._computed = None if records is None else (now, records)
+        return () if self._computed is None else self._computed[1]
