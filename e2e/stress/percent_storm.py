@@ -193,9 +193,16 @@ def _is_rejecting(churn: PodChurn) -> bool:
 
 def _has_lowered(churn: PodChurn, nodes: PercentNodes, since: float) -> bool:
     """Return whether pods are rejected by the limit of the nodes that are left."""
-    hard = nodes.capacity * _PERCENT // 100
-    found = (attempt for attempt in churn.attempts if attempt.begun > since and f"hard {hard} (" in attempt.message)
-    return any(True for _ in found)
+    hard = nodes.capacity * _PERCENT * _THOUSANDTHS // 100
+    return any(_read_limit(attempt) == hard for attempt in churn.attempts if attempt.begun > since)
+
+
+def _read_limit(attempt: Attempt) -> int | None:
+    """Return the limit that a rejection names, in thousandths; None for any other answer."""
+    share = _SHARE.search(attempt.message)
+    if attempt.status != HTTPStatus.FORBIDDEN or share is None:
+        return None
+    return int(share[1]) * (1 if share[2] else _THOUSANDTHS)
 
 
 def _list_unmet(nodes: PercentNodes, usage: GrownUsage, begun: float) -> list[str]:
@@ -212,12 +219,11 @@ def _list_unfounded(nodes: PercentNodes, attempts: list[Attempt], begun: float) 
     """Return the rejections by a smaller limit than that of a capacity that counts."""
     found = []
     for attempt in attempts:
-        share = _SHARE.search(attempt.message)
-        if attempt.status != HTTPStatus.FORBIDDEN or share is None or attempt.begun < begun:
+        limit = _read_limit(attempt)
+        if limit is None or attempt.begun < begun:
             continue
-        least = (
-            nodes.find_least(attempt.begun - _SETTLE + _SLACK, attempt.begun - _SLACK) * _PERCENT * _THOUSANDTHS // 100
-        )
-        if int(share[1]) * (1 if share[2] else _THOUSANDTHS) < least:
-            found.append(f"{attempt.begun - begun:.1f} s: {share[0]} was the limit, where {least}m count")
+        capacity = nodes.find_least(attempt.begun - _SETTLE + _SLACK, attempt.begun - _SLACK)
+        least = capacity * _PERCENT * _THOUSANDTHS // 100
+        if limit < least:
+            found.append(f"{attempt.begun - begun:.1f} s: {limit}m was the limit, where {least}m count")
     return found[:10]
