@@ -211,6 +211,20 @@ metadata: {name: data}
     ]
 
 
+def test_a_pod_of_a_group_is_not_modelled_by_name() -> None:
+    """Name the group: the pods of one get their nodes together, or none does."""
+    text = """
+apiVersion: v1
+kind: Pod
+metadata: {name: member, namespace: team-a}
+spec: {schedulingGroup: {podGroupName: gang}, containers: [{name: main, image: x}]}
+"""
+    (found,) = answer(text, build_state(CLUSTER))["objects"][0]["predictions"]
+    assert found["verdict"] == "unknown"
+    (reason,) = found["unknown"]
+    assert reason.startswith("scheduling group gang: a group of pods gets its nodes and devices together, or none")
+
+
 def test_more_pods_than_one_answer_has_are_an_error() -> None:
     text = f"""
 apiVersion: apps/v1

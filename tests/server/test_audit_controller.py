@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
+from tallygate.admission.capacity_limits import NO_CAPACITIES, Capacity, CapCapacities
 from tallygate.cli.sources.options import load_usable_policies
 from tallygate.kube.config import load_kubeconfig
 from tallygate.policy.model import PolicySet
@@ -38,6 +39,7 @@ class Replica:
     def __init__(self, cluster: SmallCluster, folder: Path, interval: float, policies: PolicySet | None = None) -> None:
         self.log = Log()
         self.is_leading = True
+        self.capacities: CapCapacities = NO_CAPACITIES
         self.leader_checks = 0
         self.registry = CollectorRegistry()
         self.metrics = AuditMetrics(self.registry, self.check_leader, interval)
@@ -45,7 +47,14 @@ class Replica:
         self._cluster = GateInformers(config, self.log.logger)
         active = policies or load_usable_policies(())
         schedule = AuditSchedule(interval, lambda: active, self.check_leader, OWN)
-        self.audits = AuditController(config, self._cluster, schedule, self.log.logger, self.metrics)
+        self.audits = AuditController(
+            config,
+            self._cluster,
+            schedule,
+            self.log.logger,
+            self.metrics,
+            get_cap_sources=lambda: self._cluster.state.get_cap_sources()._replace(capacities=self.capacities),
+        )
 
     @contextmanager
     def run(self) -> Iterator["Replica"]:
@@ -135,6 +144,19 @@ def test_caps_by_what_is_allocated_are_audited_or_a_remark(
         cluster.error_statuses |= statuses
         with Replica(cluster, tmp_path, 0.1, policies).run() as replica:
             assert eventually(lambda: replica.describe_last_audit() == (excess, remarks))
+
+
+@pytest.mark.parametrize(("capacity", "excess"), [(8, 0), (4, 1)])
+def test_a_percentage_is_audited_by_the_capacity_that_the_gate_has_settled(
+    tmp_path: Path, capacity: int, excess: int
+) -> None:
+    """Compare with the limit of requests: there is no node, and what there was acts for a while."""
+    policies = parse_policies(CAP.replace("nvidia.com/gpu: 4", "nvidia.com/gpu: 25%"))
+    with run_small_cluster(namespaces=[namespace("team-a")], pods=[pod("two", {GPU: "2"}, "team-a")]) as cluster:
+        replica = Replica(cluster, tmp_path, 0.1, policies)
+        replica.capacities = {"gpus": {GPU: Capacity(capacity)}}
+        with replica.run():
+            assert eventually(lambda: replica.describe_last_audit() == (excess, []))
 
 
 @pytest.mark.parametrize(

@@ -191,6 +191,7 @@ def test_check_and_usage_read_a_snapshot(tmp_path: Path) -> None:
         "RuntimeClassList",
         "ResourceQuotaList",
         "DeviceClassList",
+        "PodGroupList",
         "Pod",
         "Pod",
         "ResourceClaimList",

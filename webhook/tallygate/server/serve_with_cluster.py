@@ -102,7 +102,7 @@ def create_cluster_gate(
     cap_metrics.register(gate.get_active_caps, is_standalone=False)
     ledger_controller = _create_ledger_controller(gate, informers, reconciler, cap_metrics, telemetry)
     event_recorder = _create_event_recorder(client_config, settings, telemetry, gate, informers)
-    auditor = _create_audit_controller(client_config, informers, settings, policy_reloader, reconciler, telemetry)
+    auditor = _create_auditor(client_config, informers, settings, policy_reloader, reconciler, telemetry, capacities)
     recorder = _create_limit_record_controller(client_config, settings, informers, admissions, telemetry)
     backstop = _create_backstop(client_config, settings, gate, informers, policy_reloader, reconciler, telemetry.log)
     usage = _create_usage_controller(client_config, settings, gate, informers, cap_metrics, reconciler, telemetry.log)
@@ -320,13 +320,14 @@ def _create_event_recorder(
     return EventRecorder(writer.write, verifier.is_stored, secrets.token_hex(8), registry, log)
 
 
-def _create_audit_controller(  # noqa: PLR0913, PLR0917  # what it judges, by what, and who says how it goes
+def _create_auditor(  # noqa: PLR0913, PLR0917  # what it judges, by what, and who says how it goes
     client_config: ClientConfig,
     informers: GateInformers,
     settings: Settings,
     policy_reloader: PolicyReloader,
     reconciler: LedgerReconciler,
     telemetry: Telemetry,
+    capacities: CapacityController,
 ) -> AuditController | None:
     """Return the controller that audits stored objects, or None if the settings disable audits."""
     if not settings.audit_interval:
@@ -335,7 +336,14 @@ def _create_audit_controller(  # noqa: PLR0913, PLR0917  # what it judges, by wh
         settings.audit_interval, policy_reloader.store.get_policies, reconciler.is_leader, settings.namespace
     )
     audit_metrics = AuditMetrics(telemetry.metrics.registry, reconciler.is_leader, settings.audit_interval)
-    return AuditController(client_config, informers, schedule, telemetry.log, audit_metrics)
+    return AuditController(
+        client_config,
+        informers,
+        schedule,
+        telemetry.log,
+        audit_metrics,
+        get_cap_sources=capacities.get_cap_sources,
+    )
 
 
 def _create_activation(

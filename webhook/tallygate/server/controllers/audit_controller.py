@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
+from tallygate.admission.cap_sources import CapSources
 from tallygate.admission.kinds import list_review_targets
 from tallygate.admission.rule_index import RuleIndex
 from tallygate.audit.audit import Audit, AuditInput, AuditResult, AuditScope, list_objects
@@ -50,17 +51,23 @@ class AuditSchedule:
 
 
 class AuditController:
-    """The worker that audits a cluster: pods, namespaces and nodes from the stores, other objects in small pages."""
+    """The worker that audits a cluster: pods, namespaces and nodes from the stores, other objects in small pages.
 
-    def __init__(
+    `get_cap_sources` returns what caps of the gate depend on, so that the audit has the limits that requests have.
+    """
+
+    def __init__(  # noqa: PLR0913  # ports, each by its name
         self,
         client_config: ClientConfig,
         informers: GateInformers,
         schedule: AuditSchedule,
         log: Logger,
         metrics: AuditMetrics,
+        *,
+        get_cap_sources: Callable[[], CapSources],
     ) -> None:
         self._informers = informers
+        self._get_cap_sources = get_cap_sources
         self._schedule = schedule
         self._log = log
         self._metrics = metrics
@@ -134,7 +141,7 @@ class AuditController:
             informers.state.usage_lister,
             datetime.now(UTC),
             nodes,
-            informers.state.get_cap_sources,
+            lambda _policies, _now: self._get_cap_sources(),
             has_slices=informers.state.devices.revision is not None,
             devices=informers.device_lister,
             limit_records=self._read_limit_records(),

@@ -69,6 +69,7 @@ _REASON_BY_PREREQUISITE: Final[Mapping[Prerequisite, str]] = {
     Prerequisite.READ_RECORD: "initializing",
     Prerequisite.CATCH_UP: "stale-namespaces",
     Prerequisite.COUNT_RESOURCES: "uncounted-resources",
+    Prerequisite.COUNT_GUARANTEES: "uncounted-guarantees",
     Prerequisite.COUNT_NAMESPACES: "uncounted-namespaces",
     Prerequisite.COUNT_CONSUMERS: "uncounted-pods",
     Prerequisite.COUNT_POD: "uncounted-pod",
