@@ -345,6 +345,7 @@ def test_pods_are_counted_as_the_controller_makes_them(
     ("assignments", "expected"),
     [
         pytest.param([{"name": "workers", "count": 4}, {"name": "leader", "count": 1}], (1, 4), id="by name"),
+        pytest.param([{"name": "workers", "count": 0}], (1, 0), id="none of a set that may have no pods (Kueue 0.20)"),
         pytest.param([{"name": "workers"}], (1, 7), id="without a count"),
         pytest.param([{"name": "others", "count": 4}], (1, 7), id="of another name"),
         pytest.param([], (1, 7), id="none"),
