@@ -8,6 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from tallygate.accounting.amounts import Amounts
+from tallygate.admission.cap_sources import CapSources
+from tallygate.admission.capacity_limits import Capacity
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.cluster.consumers import ClaimSources
 from tallygate.gate.published_usage import UsagePublisher
@@ -90,6 +92,22 @@ def test_a_raise_has_its_end_and_the_limit_after_it() -> None:
     replica.reconcile()
     (resource,) = _list_statuses(replica)["team-a/gpus"]["resources"]
     assert resource == {"name": GPU, "hard": "4", "used": "0", "reserved": "0", "free": "4"}
+
+
+def test_a_share_has_the_time_at_which_less_capacity_acts_and_the_limit_from_then_on() -> None:
+    replica = create_active_replica(CAP.replace(f"{GPU}: 4", f"{GPU}: 25%"))
+    falls_at = datetime(2026, 12, 4, 18, tzinfo=UTC)
+    for capacity, expected in (
+        (Capacity(16, 8, falls_at), {"hard": "4", "free": "4", "until": "2026-12-04T18:00:00Z", "later": "2"}),
+        (Capacity(16, 15, falls_at), {"hard": "4", "free": "4", "until": "2026-12-04T18:00:00Z", "later": "3"}),
+        (Capacity(17, 16, falls_at), {"hard": "4", "free": "4"}),
+        (Capacity(8), {"hard": "2", "free": "2"}),
+    ):
+        replica.cap_sources = CapSources(capacities={"gpus": {GPU: capacity}})
+        replica.follow_gate()
+        replica.reconcile()
+        (resource,) = _list_statuses(replica)["team-a/gpus"]["resources"]
+        assert resource == {"name": GPU, "used": "0", "reserved": "0"} | expected
 
 
 @pytest.mark.parametrize("text", [SHARED, "grouped"])

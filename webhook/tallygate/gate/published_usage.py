@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from tallygate.admission.cap_index import ActiveCap, CapIndex
+from tallygate.admission.capacity_limits import CapacityShare
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.cluster.resource_usage import ResourceUsage, list_counted, list_resource_usages
 from tallygate.state.informers.consumer_store import NotSyncedError
@@ -102,7 +103,7 @@ class UsagePublisher:
             usages = list(list_resource_usages(cap, ledger, lambda: self._state.count_usage(cap, members, ledger)))
         except NotSyncedError:
             return None
-        resources = [_create_resource(usage) for usage in usages]
+        resources = [_create_resource(usage, cap.limits.shares.get(usage.name)) for usage in usages]
         expected_at = ledger.activation.expected_at if ledger.initializer else 0
         return PublishedStatus(
             state=_find_state(ledger),
@@ -126,9 +127,13 @@ def _find_sharing(cap: ActiveCap) -> CapSharing:
     return CapSharing.NAMESPACES if cap.definition.shared else CapSharing.NONE
 
 
-def _create_resource(usage: ResourceUsage) -> PublishedResource:
-    period = usage.period
-    has_end = period is not None and period.hard == usage.hard  # a ledger may have a smaller limit
+def _create_resource(usage: ResourceUsage, share: CapacityShare | None) -> PublishedResource:
+    """Return a resource with the end of its limit: that of an override, or the time at which less capacity acts."""
+    period, until, later = usage.period, None, None
+    if period is not None and period.hard == usage.hard:  # a ledger may have a smaller limit
+        until, later = period.end, period.later
+    if until is None and share is not None and share.limit == usage.hard and share.later is not None:
+        until, later = share.capacity.falls_at, share.later
     return create_resource(
         usage.name,
         hard=usage.hard,
@@ -136,6 +141,6 @@ def _create_resource(usage: ResourceUsage) -> PublishedResource:
         used=usage.used,
         reserved=usage.reserved,
         free=usage.free,
-        until=period.end if period is not None and has_end else None,
-        later=period.later if period is not None and has_end else None,
+        until=until,
+        later=later,
     )
