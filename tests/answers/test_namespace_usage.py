@@ -214,6 +214,16 @@ def test_the_sentence_is_that_of_the_scheduler(spec: Object, verdict: str | None
     assert sentence in waiting["sentence"]
 
 
+def test_what_is_guaranteed_to_others_may_not_start_here() -> None:
+    guarantee = "guarantee: [{namespaces: [team-b], amounts: {nvidia.com/gpu: 12}}]"
+    policies = CAPS.partition("---")[0].replace("shared: true,", f"shared: true, {guarantee},")
+    cluster = create_cluster(create_pod("p", 1, "a"), {"kind": "Namespace", "metadata": {"name": "team-b"}})
+    (shape,) = show_usage(cluster, policies=policies)["startable"]
+    assert [(limit["name"], limit["copies"]) for limit in shape["limits"] if limit["by"] == "cap"] == [
+        ("shared-gpus", 16 - 1 - 12)
+    ]
+
+
 def test_more_waiting_pods_than_are_predicted_are_counted() -> None:
     pods = [create_pod(f"w-{number}", 9, nodeSelector={"n": str(number)}) for number in range(60)]
     waiting = show_usage(create_cluster(*pods))["waiting"]

@@ -110,6 +110,18 @@ def test_a_share_has_the_time_at_which_less_capacity_acts_and_the_limit_from_the
         assert resource == {"name": GPU, "used": "0", "reserved": "0"} | expected
 
 
+def test_what_is_guaranteed_to_others_is_not_free_for_a_member() -> None:
+    text = f"{SHARED}  guarantee: [{{namespaces: [team-b], amounts: {{{GPU}: 3}}}}]\n"
+    replica = ReplicaFixture(text, ("team-a", "team-b"))
+    replica.activate_ledgers()
+    store_pod(replica, "p", 1, "team-b")
+    for _ in range(2):
+        replica.reconcile()
+    statuses = _list_statuses(replica)
+    free = {key: (status["resources"][0]["free"], status["summary"]["free"]) for key, status in statuses.items()}
+    assert free == {"team-a/gpus": ("1", f"{GPU} 1"), "team-b/gpus": ("3", f"{GPU} 3")}
+
+
 @pytest.mark.parametrize("text", [SHARED, "grouped"])
 def test_namespaces_that_share_a_cap_see_its_amounts_and_no_name_of_each_other(text: str) -> None:
     if text == "grouped":

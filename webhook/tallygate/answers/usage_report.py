@@ -12,7 +12,7 @@ from functools import cache
 from itertools import groupby
 from typing import NamedTuple
 
-from tallygate.accounting.amounts import format_amount
+from tallygate.accounting.amounts import Amounts, format_amount
 from tallygate.accounting.names import LIMITS_PREFIX, is_extended
 from tallygate.accounting.node_fit import UnhealthyDevices, format_unhealthy
 from tallygate.admission.cap_index import ActiveCap, CapIndex, find_key_value, get_cap_name
@@ -86,6 +86,15 @@ def find_guaranteed(guarantees: Guarantees, ledger: Ledger | None, name: str) ->
     amounts = [amounts[name] for amounts in guarantees.amounts.values() if name in amounts]
     unspent = guarantees.compute_unspent({} if ledger is None else ledger.reserved_by_namespace)
     return GuaranteedUsage(sum(amounts), unspent.get(name, 0), len(amounts)) if amounts else None
+
+
+def compute_free(cluster: ClusterState, usage: "LedgerUsage", namespace: str) -> Amounts:
+    """Return the amounts of a ledger that are free for one of its members: not what is guaranteed to the others."""
+    free = {line.name: line.free for line in usage.lines if line.free is not None}
+    ledger = cluster.find_ledger(usage.chosen.key)
+    reserved = {} if ledger is None else ledger.reserved_by_namespace
+    unspent = _resolve_guarantees(cluster, usage.chosen, ledger).compute_unspent(reserved, namespace)
+    return Amounts({name: max(0, amount - unspent.get(name, 0)) for name, amount in free.items()})
 
 
 def _resolve_guarantees(cluster: ClusterState, chosen: "ChosenLedger", ledger: Ledger | None) -> Guarantees:

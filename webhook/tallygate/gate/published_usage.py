@@ -7,6 +7,9 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
+from tallygate.accounting.amounts import format_amount
 from tallygate.admission.cap_index import ActiveCap, CapIndex
 from tallygate.admission.capacity_limits import CapacityShare
 from tallygate.cluster.cluster_state import ClusterState
@@ -35,13 +38,33 @@ PublishedStatuses = Mapping[UsageKey, PublishedStatus | None]
 """The status for each cap of each member namespace; None as long as its ledger is unknown."""
 
 
+class _LedgerStatus(NamedTuple):
+    """The status of a ledger, and the free amounts in it by name."""
+
+    status: PublishedStatus
+    free: Mapping[str, int]
+
+    def restrict(self, ledger: Ledger, namespace: str) -> PublishedStatus:
+        """Return the status for a member: what is guaranteed to others, and not spent yet, is not free for it."""
+        unspent = ledger.guarantees.compute_unspent(ledger.reserved_by_namespace, namespace)
+        taken = {name: amount for name, amount in unspent.items() if amount and name in self.free}
+        if not taken:
+            return self.status
+        texts = {name: format_amount(name, max(0, self.free[name] - amount)) for name, amount in taken.items()}
+        resources = [
+            replace(resource, free=texts[resource.name]) if resource.name in texts else resource
+            for resource in self.status.resources
+        ]
+        return replace(self.status, resources=resources, summary=create_summary(resources))
+
+
 class _Origin(NamedTuple):
     """The inputs of a status: it is the same as long as these are the same objects, and pods were not counted."""
 
     cap: ActiveCap
     ledger: Ledger
     members: int
-    status: PublishedStatus
+    found: _LedgerStatus
 
 
 class UsagePublisher:
@@ -74,8 +97,10 @@ class UsagePublisher:
                     members = frozenset((key.namespace,))
                 else:
                     members = self._state.get_membership(cap, key).names
-                status = None if ledger is None else self._find_status(cap, key, members, ledger, origins)
-                statuses |= {UsageKey(namespace, cap.definition.name): status for namespace in members}
+                found = None if ledger is None else self._find_status(cap, key, members, ledger, origins)
+                for namespace in members:
+                    status = None if ledger is None or found is None else found.restrict(ledger, namespace)
+                    statuses[UsageKey(namespace, cap.definition.name)] = status
         self._origins = origins
         return statuses
 
@@ -86,26 +111,26 @@ class UsagePublisher:
         members: frozenset[str],
         ledger: Ledger,
         origins: dict[LedgerKey, _Origin],
-    ) -> PublishedStatus | None:
+    ) -> _LedgerStatus | None:
         """Return the status of a ledger; put it into `origins` if it depends on the ledger alone."""
         limited = cap.choose_limits(key.namespace).with_former(ledger.mappings)
         origin = self._origins.get(key)
         if origin is None or origin.cap is not limited or origin.ledger is not ledger or origin.members != len(members):
-            status = self._create_status(limited, members, ledger)
-            if status is None or list_counted(limited, ledger) != limited.resources:
-                return status
-            origin = _Origin(limited, ledger, len(members), status)
+            found = self._create_status(limited, members, ledger)
+            if found is None or list_counted(limited, ledger) != limited.resources:
+                return found
+            origin = _Origin(limited, ledger, len(members), found)
         origins[key] = origin
-        return origin.status
+        return origin.found
 
-    def _create_status(self, cap: ActiveCap, members: frozenset[str], ledger: Ledger) -> PublishedStatus | None:
+    def _create_status(self, cap: ActiveCap, members: frozenset[str], ledger: Ledger) -> _LedgerStatus | None:
         try:
             usages = list(list_resource_usages(cap, ledger, lambda: self._state.count_usage(cap, members, ledger)))
         except NotSyncedError:
             return None
         resources = [_create_resource(usage, cap.limits.shares.get(usage.name)) for usage in usages]
         expected_at = ledger.activation.expected_at if ledger.initializer else 0
-        return PublishedStatus(
+        status = PublishedStatus(
             state=_find_state(ledger),
             sharing=_find_sharing(cap),
             namespaces=len(members) if cap.definition.shared else 1,
@@ -113,6 +138,7 @@ class UsagePublisher:
             summary=create_summary(resources),
             active_from=datetime.fromtimestamp(expected_at, UTC) if expected_at else None,
         )
+        return _LedgerStatus(status, {usage.name: usage.free for usage in usages if usage.free is not None})
 
 
 def _find_state(ledger: Ledger) -> CapState:
