@@ -52,6 +52,8 @@ _SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     "TG112": ("checks.advertised",),
     "TG113": ("checks.schedulable",),
     "TG114": ("checks.schedulable",),
+    "TG123": ("checks.activeDeadlineSeconds",),
+    "TG124": ("checks.activeDeadlineSeconds",),
     "TG201": ("admit", "namespaces"),
     "TG204": ("workloads",),
     "TG215": ("admit",),

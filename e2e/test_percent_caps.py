@@ -63,6 +63,12 @@ def _says(environment: StressEnvironment, namespace: str, text: str) -> bool:
     return text in _submit(environment, namespace, "more").message
 
 
+def _says_without(nodes: PercentNodes, unready: str, environment: StressEnvironment, namespace: str) -> bool:
+    """Let a node report that it is not ready, and return whether a pod is rejected by the capacity without it."""
+    nodes.report_unready(unready)
+    return _says(environment, namespace, "hard 2 (50% of 4)")
+
+
 def _restart(gates: Replicas) -> None:
     for gate in gates.each:
         gate.kill()
@@ -96,8 +102,7 @@ def test_a_cap_follows_the_nodes_and_a_restart_while_one_is_away_rejects_nothing
             removed = time.monotonic()
             until("the fall acts", partial(_says, environment, namespace, "hard 4 (50% of 8"), _WITHIN)
             assert time.monotonic() - removed >= _SHORT
-            nodes.report_unready("b")
-            until("b counts no more", partial(_says, environment, namespace, "hard 2 (50% of 4)"), _WITHIN)
+            until("b counts no more", partial(_says_without, nodes, "b", environment, namespace), _WITHIN)
 
 
 def test_a_cap_in_percent_is_never_exceeded_while_nodes_come_and_go(environment: StressEnvironment) -> None:

@@ -99,7 +99,7 @@ class PercentNodes:
     def report_unready(self, name: str) -> None:
         """Let a node report that it has not been ready for an hour.
 
-        A controller finds after some time that no kubelet reports, for this node and all others.
+        A controller finds soon that no kubelet reports, and writes the time of that instead: report it again meanwhile.
         """
         condition = {"type": "Ready", "status": "False", "reason": "Test", "lastTransitionTime": _format_time(_HOUR)}
         self._api.patch(f"{self._get_path(name)}/status", {"status": {"conditions": [condition]}}, _STRATEGIC)
