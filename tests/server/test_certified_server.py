@@ -170,7 +170,7 @@ def test_many_silent_and_slow_connections_delay_no_ask(tmp_path: Path) -> None:
         for _ in range(5):
             assert ask(server, token=ANN).elapsed.total_seconds() < 20
         assert server.monitor("/readyz").status_code == 200
-        assert server.status("VmRSS") - before < 100 * 1024
+        assert server.status("VmRSS") - before < 128 * 1024  # of connections up to twice the limit, which get an answer
 
 
 def test_a_request_beyond_the_connections_of_an_address_gets_429_with_the_reason(tmp_path: Path) -> None:
