@@ -18,6 +18,7 @@ from tallygate.answers.usage_columns import LINES
 from tallygate.answers.usage_records import AskUsage, UsageItemRecord
 from tallygate.cluster.refusal_events import Refusal, ReportedRefusals
 from tallygate.cluster.rejected_pods import RejectedPods
+from tallygate.server.web.pages.drawings import draw_cap
 from tests.accounting.scheduling.clusters import node
 from tests.agreement.drawn import CASES, DrawnCase
 from tests.agreement.namespace_usages import compare_usages
@@ -214,14 +215,20 @@ def test_the_sentence_is_that_of_the_scheduler(spec: Object, verdict: str | None
     assert sentence in waiting["sentence"]
 
 
-def test_what_is_guaranteed_to_others_may_not_start_here() -> None:
+def test_what_is_guaranteed_to_others_is_not_free_here_and_may_not_start() -> None:
     guarantee = "guarantee: [{namespaces: [team-b], amounts: {nvidia.com/gpu: 12}}]"
     policies = CAPS.partition("---")[0].replace("shared: true,", f"shared: true, {guarantee},")
     cluster = create_cluster(create_pod("p", 1, "a"), {"kind": "Namespace", "metadata": {"name": "team-b"}})
-    (shape,) = show_usage(cluster, policies=policies)["startable"]
+    usage = show_usage(cluster, policies=policies)
+    (shape,), (item,) = usage["startable"], usage["items"]
     assert [(limit["name"], limit["copies"]) for limit in shape["limits"] if limit["by"] == "cap"] == [
         ("shared-gpus", 16 - 1 - 12)
     ]
+    assert (item["hard"], item["used"], item["free"]) == (16, 1, 3)
+    assert msgspec.convert(usage, AskUsage).items[0].to_line().free == 3
+    strip = draw_cap(item)
+    assert strip is not None
+    assert strip.text == "nvidia.com/gpu: 1 used, 12 guaranteed to other namespaces, 3 free of 16, warns above 8"
 
 
 def test_more_waiting_pods_than_are_predicted_are_counted() -> None:

@@ -100,6 +100,14 @@ def test_a_pod_whose_claims_exceed_the_free_amount_is_warned_beside_its_own_char
     assert fixture.read_reserved() == {GPU: 3}
 
 
+def test_what_is_guaranteed_to_others_is_not_free_for_claims() -> None:
+    guarantee = f"guarantee: [{{namespaces: [team-b], amounts: {{{GPU}: 2}}}}]"
+    fixture = create_fixture(CAP.replace("hard:", f"shared: true\n  {guarantee}\n  hard:"))
+    assert read_warnings(fixture.admit(claiming("two"))) == []
+    (warning,) = read_warnings(fixture.admit(claiming("two", gpus=1, uid="v")))
+    assert warning == f"2 {GPU} gpus hard=4 free=1 TG210 gpus"
+
+
 def test_a_dry_run_is_warned_too() -> None:
     fixture = create_fixture()
     fixture.create(3)

@@ -21,9 +21,8 @@ from tallygate.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.accounting.scheduling.placement import needs_amounts_only, open_placement_session
 from tallygate.accounting.scheduling.prediction import find_unmodelled
 from tallygate.accounting.scheduling.remaining_capacity import compute_remaining_capacity
-from tallygate.admission.cap_index import ActiveCap
 from tallygate.admission.pod_view import PodView, ReplicaCount
-from tallygate.answers.usage_report import LedgerUsage, compute_free
+from tallygate.answers.usage_report import LedgerUsage
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.cluster.consumer_sums import PodOwners
 from tallygate.errors import TallygateError
@@ -95,13 +94,12 @@ def list_startable(
 
     `ledgers` are those that count the namespace. Placed copies are taken back, so that the state is as before.
     """
-    free = [(ledger.chosen.active_cap, compute_free(state, ledger, namespace)) for ledger in ledgers]
     for pod, count, workloads in _list_shapes(state, namespace):
         times.check()
         limits, unknown = list[StartLimit](), list[str]()
         try:
             workload = _create_workload(state, pod, namespace)
-            limits += _list_caps(workload, free)
+            limits += _list_caps(workload, ledgers)
             limits += _list_quotas(state, workload, namespace)
             most = min((limit.copies for limit in limits), default=MAX_PLACED)
             limits += _count_on_nodes(pod, state.require_columns(), most, times, unknown)
@@ -161,14 +159,15 @@ def _create_workload(state: ClusterState, pod: SchedulingPod, namespace: str) ->
     return ForecastWorkload((pods,), state.find_pod_defaults(namespace))
 
 
-def _list_caps(workload: ForecastWorkload, caps: Iterable[tuple[ActiveCap, Amounts]]) -> Iterator[StartLimit]:
+def _list_caps(workload: ForecastWorkload, ledgers: Iterable[LedgerUsage]) -> Iterator[StartLimit]:
     """Yield the number of further pods under each cap that counts them and has a hard limit."""
-    for cap, free in caps:
+    for chosen, lines in ledgers:
         try:
-            charge = workload.sum_charges(cap, cap.compute_charge)
+            charge = workload.sum_charges(chosen.active_cap, chosen.active_cap.compute_charge)
         except TallygateError as error:
             raise _NotStoredError(str(error)) from error
-        yield from _divide("cap", cap.definition.name, free, charge)
+        free = Amounts({line.name: line.free for line in lines if line.free is not None})
+        yield from _divide("cap", chosen.active_cap.definition.name, free, charge)
 
 
 def _list_quotas(state: ClusterState, workload: ForecastWorkload, namespace: str) -> Iterator[StartLimit]:

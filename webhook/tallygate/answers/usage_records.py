@@ -38,7 +38,8 @@ class UsageItemRecord(msgspec.Struct, frozen=True, rename="camel"):
     `namespace` is null for a cap that `namespaces` share, and `group` is the label and value of a group. `hardUntil` is
     the end of a raise or another override, and `hardAfterwards` the limit from then on. A limit that is a `percent` of
     `capacity` has both, and `fallsTo` is the one by less capacity that does not act yet. `exceeded` is the limit that
-    is exceeded since `exceededSince` or earlier. What is not known is null.
+    is exceeded since `exceededSince` or earlier. `free` is what the namespace that is asked about may use: not what is
+    guaranteed to others. What is not known is null.
     """
 
     cap: str
@@ -68,7 +69,9 @@ class UsageItemRecord(msgspec.Struct, frozen=True, rename="camel"):
 
     def to_line(self) -> UsageLine:
         """Return the line of a report."""
-        surge, guaranteed, period = self.surge, self.guaranteed, None
+        surge, guaranteed, period, unspent_by_others = self.surge, self.guaranteed, None, 0
+        if self.hard is not None and self.used is not None and self.free is not None:
+            unspent_by_others = max(0, self.hard - self.used - (self.reserved or 0)) - self.free
         if self.hard is not None and self.hard_until is not None:
             period = LimitPeriod(self.hard, None, None, self.hard_until, self.hard_afterwards, self.hard)
         return UsageLine(
@@ -84,6 +87,7 @@ class UsageItemRecord(msgspec.Struct, frozen=True, rename="camel"):
             percent=self.percent,
             capacity=self.capacity,
             falls_to=self.falls_to,
+            unspent_by_others=unspent_by_others,
             terminating=self.terminating,
             counted_at=self.counted_at,
             is_initializing=self.initializing,

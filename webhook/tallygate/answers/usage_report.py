@@ -4,7 +4,7 @@ Ledgers are chosen by cap, by namespace, or all. A line has the surge of its cap
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -12,7 +12,7 @@ from functools import cache
 from itertools import groupby
 from typing import NamedTuple
 
-from tallygate.accounting.amounts import Amounts, format_amount
+from tallygate.accounting.amounts import format_amount
 from tallygate.accounting.names import LIMITS_PREFIX, is_extended
 from tallygate.accounting.node_fit import UnhealthyDevices, format_unhealthy
 from tallygate.admission.cap_index import ActiveCap, CapIndex, find_key_value, get_cap_name
@@ -86,15 +86,6 @@ def find_guaranteed(guarantees: Guarantees, ledger: Ledger | None, name: str) ->
     amounts = [amounts[name] for amounts in guarantees.amounts.values() if name in amounts]
     unspent = guarantees.compute_unspent({} if ledger is None else ledger.reserved_by_namespace)
     return GuaranteedUsage(sum(amounts), unspent.get(name, 0), len(amounts)) if amounts else None
-
-
-def compute_free(cluster: ClusterState, usage: "LedgerUsage", namespace: str) -> Amounts:
-    """Return the amounts of a ledger that are free for one of its members: not what is guaranteed to the others."""
-    free = {line.name: line.free for line in usage.lines if line.free is not None}
-    ledger = cluster.find_ledger(usage.chosen.key)
-    reserved = {} if ledger is None else ledger.reserved_by_namespace
-    unspent = _resolve_guarantees(cluster, usage.chosen, ledger).compute_unspent(reserved, namespace)
-    return Amounts({name: max(0, amount - unspent.get(name, 0)) for name, amount in free.items()})
 
 
 def _resolve_guarantees(cluster: ClusterState, chosen: "ChosenLedger", ledger: Ledger | None) -> Guarantees:
@@ -304,7 +295,7 @@ def compute_usage_of_caps(
         UsageChoiceError: if the chosen cap does not exist.
     """
     chosen_ledgers = list(choice.list_ledgers(cluster, caps))
-    ledgers = tuple(LedgerUsage(each, _create_lines(cluster, each, shows)) for each in chosen_ledgers)
+    ledgers = tuple(LedgerUsage(each, _create_lines(cluster, each, choice.namespace, shows)) for each in chosen_ledgers)
     lines = tuple(line for each in ledgers for line in each.lines)
     notes = list(_list_notes_on_ledgers(cluster, caps, choice, shows))
     notes += list_ungrouped_namespaces(cluster, caps, choice)
@@ -507,9 +498,14 @@ def list_invalid_annotations(cluster: ClusterState, caps: CapIndex, choice: Ledg
                     yield str(invalid)
 
 
-def _create_lines(cluster: ClusterState, chosen: ChosenLedger, shows: ShowsNames) -> tuple[UsageLine, ...]:
-    """Return the lines of a ledger, with the times since which limits are exceeded."""
-    lines = tuple(_list_lines(cluster, chosen, shows))
+def _create_lines(
+    cluster: ClusterState, chosen: ChosenLedger, namespace: str | None, shows: ShowsNames
+) -> tuple[UsageLine, ...]:
+    """Return the lines of a ledger, with the times since which limits are exceeded.
+
+    With a `namespace`, what is guaranteed to the others is not free.
+    """
+    lines = tuple(_list_lines(cluster, chosen, namespace, shows))
     if not any(line.exceeded_limit for line in lines):
         return lines
     active_cap, key, members = chosen
@@ -526,11 +522,16 @@ def _find_exceeded_since(line: UsageLine, history: AmountHistory) -> datetime | 
     return min((time for time in known if time is not None), default=None)
 
 
-def _list_lines(cluster: ClusterState, chosen: ChosenLedger, shows: ShowsNames) -> Iterator[UsageLine]:
+def _list_lines(
+    cluster: ClusterState, chosen: ChosenLedger, namespace: str | None, shows: ShowsNames
+) -> Iterator[UsageLine]:
     active_cap, key, members = chosen
     ledger_record, ledger = cluster.ledgers.records.get(key), cluster.find_ledger(key)
     count = cluster.count_usage(active_cap, members, ledger)
     guarantees = _resolve_guarantees(cluster, chosen, ledger)
+    unspent: Mapping[str, int] = {}
+    if namespace is not None:
+        unspent = guarantees.compute_unspent({} if ledger is None else ledger.reserved_by_namespace, namespace)
     for usage in list_resource_usages(active_cap, ledger, lambda: count, is_settled=False):
         yield UsageLine(
             cap=active_cap.definition.name,
@@ -551,6 +552,7 @@ def _list_lines(cluster: ClusterState, chosen: ChosenLedger, shows: ShowsNames) 
             percent=usage.percent,
             capacity=usage.capacity,
             falls_to=usage.falls_to,
+            unspent_by_others=unspent.get(usage.name, 0),
             surge=find_surge(active_cap, ledger, usage.name),
             guaranteed=find_guaranteed(guarantees, ledger, usage.name),
         )

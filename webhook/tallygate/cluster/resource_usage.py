@@ -22,7 +22,8 @@ class ResourceUsage:
     `used` is that of the ledger if it `is_from_ledger`, else that of the stored pods and claims, None if it is unknown.
     `hard` and `soft` are None without such a limit, `period` without an override of the hard one, and so is `reserved`
     without a ledger. `percent` is the hard limit as it is written, None for an amount, and `capacity` what it is of,
-    None if that is unknown. `falls_to` is the limit by less capacity that does not act yet.
+    None if that is unknown. `falls_to` is the limit by less capacity that does not act yet. `unspent_by_others` is what
+    is guaranteed to other namespaces than the one whose usage it is, and not used by them yet; 0 for that of all.
     """
 
     name: str
@@ -35,6 +36,7 @@ class ResourceUsage:
     percent: str | None = None
     capacity: int | None = None
     falls_to: int | None = None
+    unspent_by_others: int = 0
 
     @property
     def charged(self) -> int | None:
@@ -44,7 +46,9 @@ class ResourceUsage:
     @property
     def free(self) -> int | None:
         """The free amount, None without a hard limit, or if the used amount is unknown."""
-        return None if self.hard is None or self.charged is None else max(0, self.hard - self.charged)
+        if self.hard is None or self.charged is None:
+            return None
+        return max(0, self.hard - self.charged - self.unspent_by_others)
 
 
 def list_resource_usages(

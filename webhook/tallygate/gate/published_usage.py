@@ -3,7 +3,8 @@
 It has no name of another namespace, pod or user. The amounts are those of `tallygate usage`.
 """
 
-from collections.abc import Callable, Mapping
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -39,21 +40,20 @@ PublishedStatuses = Mapping[UsageKey, PublishedStatus | None]
 
 
 class _LedgerStatus(NamedTuple):
-    """The status of a ledger, and the free amounts in it by name."""
+    """The status of a ledger, and the usages of which it is made."""
 
     status: PublishedStatus
-    free: Mapping[str, int]
+    usages: Sequence[ResourceUsage]
 
     def restrict(self, ledger: Ledger, namespace: str) -> PublishedStatus:
         """Return the status for a member: what is guaranteed to others, and not spent yet, is not free for it."""
         unspent = ledger.guarantees.compute_unspent(ledger.reserved_by_namespace, namespace)
-        taken = {name: amount for name, amount in unspent.items() if amount and name in self.free}
-        if not taken:
+        if not any(unspent.values()):
             return self.status
-        texts = {name: format_amount(name, max(0, self.free[name] - amount)) for name, amount in taken.items()}
+        own = [dataclasses.replace(usage, unspent_by_others=unspent.get(usage.name, 0)) for usage in self.usages]
         resources = [
-            replace(resource, free=texts[resource.name]) if resource.name in texts else resource
-            for resource in self.status.resources
+            resource if usage.free is None else replace(resource, free=format_amount(usage.name, usage.free))
+            for resource, usage in zip(self.status.resources, own, strict=True)
         ]
         return replace(self.status, resources=resources, summary=create_summary(resources))
 
@@ -138,7 +138,7 @@ class UsagePublisher:
             summary=create_summary(resources),
             active_from=datetime.fromtimestamp(expected_at, UTC) if expected_at else None,
         )
-        return _LedgerStatus(status, {usage.name: usage.free for usage in usages if usage.free is not None})
+        return _LedgerStatus(status, usages)
 
 
 def _find_state(ledger: Ledger) -> CapState:

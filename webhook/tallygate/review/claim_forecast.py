@@ -88,9 +88,13 @@ def is_counted(ledger: Ledger, cap: ActiveCap, name: str) -> bool:
 
 
 def forecast_amounts(
-    subject: ForecastSubject, least: Amounts, cap: ActiveCap, read_ledger: Callable[[], Ledger | None] = lambda: None
+    subject: ForecastSubject,
+    least: Amounts,
+    cap: ActiveCap,
+    namespace: str,
+    read_ledger: Callable[[], Ledger | None] = lambda: None,
 ) -> Iterator[Problem]:
-    """Yield a problem for each amount that exceeds the hard limit of a cap, or the free amount of its ledger."""
+    """Yield a problem for each amount that exceeds the hard limit of a cap, or what is free for a member."""
     for name, amount in sorted(least.items()):
         hard = cap.hard.get(name)
         if hard is None:
@@ -106,7 +110,7 @@ def forecast_amounts(
         ledger = read_ledger()
         if ledger is None or not is_counted(ledger, cap, name):
             continue
-        free = max(hard - ledger.compute_charged().get(name, 0), 0)
+        free = max(hard - ledger.compute_taken(namespace).get(name, 0), 0)
         if amount > free:
             wait = describe_wait(cap, name)
             text = f"{text}, free {format_amount(name, free)}: {subject.pod} stays pending until {wait}"
@@ -267,7 +271,7 @@ def forecast_devices(
     review = least_amounts.start_review()
     for cap in forecasting:
         read = partial(read_ledger, cap) if subject is CLAIM else _return_ledger
-        yield from forecast_amounts(subject, compute_least(cap, (claim,), review), cap, read)
+        yield from forecast_amounts(subject, compute_least(cap, (claim,), review), cap, request.namespace, read)
 
 
 def _return_ledger(ledger: Ledger | None = None) -> Ledger | None:
@@ -292,7 +296,7 @@ def forecast_impossible_claims(claims: PodClaims, charges: Sequence[CapCharge]) 
                 yield _create_problem(CLAIMS_OVER_CAP, cap, text)
 
 
-def forecast_waiting_claims(claims: PodClaims, results: Sequence[CapChargeResult]) -> Iterator[Problem]:
+def forecast_waiting_claims(claims: PodClaims, results: Sequence[CapChargeResult], namespace: str) -> Iterator[Problem]:
     """Yield a problem for each resource of which the claims exceed what a cap has free besides the charged pod.
 
     Yield one too for the least that they get under a cap by allocated devices. The claim controller reports the
@@ -303,9 +307,9 @@ def forecast_waiting_claims(claims: PodClaims, results: Sequence[CapChargeResult
         cap, ledger = result.charge.cap, result.ledger
         if cap.definition.workloads is ForecastEnforcement.IGNORE or ledger.initializer:
             continue
-        yield from forecast_amounts(POD, claims.compute_least(cap), cap, partial(_return_ledger, ledger))
+        yield from forecast_amounts(POD, claims.compute_least(cap), cap, namespace, partial(_return_ledger, ledger))
         for name, claimed in sorted(claims.compute_charge(cap).items()):
-            free = max(cap.hard.get(name, claimed) - ledger.compute_charged().get(name, 0), 0)
+            free = max(cap.hard.get(name, claimed) - ledger.compute_taken(namespace).get(name, 0), 0)
             if name in cap.hard and claimed > free:
                 text = (
                     f"{describe_claims_request(name, 0, claimed)}, {_describe_limit(cap, name)}, "

@@ -290,7 +290,8 @@ def forecast_claims(outcome: Outcome, view: ClusterView, result: ChargeResult) -
     plan, forecaster = outcome.planned, view.quota_forecaster
     if plan is None or not outcome.is_allowed:
         return outcome
-    outcome = outcome.warn(claim_forecast.forecast_waiting_claims(plan.claims.claims, result.reserved))
+    namespace = outcome.request.namespace
+    outcome = outcome.warn(claim_forecast.forecast_waiting_claims(plan.claims.claims, result.reserved, namespace))
     return outcome if forecaster is None else outcome.warn(forecaster.forecast_pod(plan.claims))
 
 

@@ -395,7 +395,7 @@ def add_claim_forecasts(
     """Return the outcome with the forecasts of caps and quotas on the claims of a pod, after its charge."""
     if expected is NO_EXPECTED_CLAIMS:
         return outcome
-    warnings = list(claim_forecast.forecast_waiting_claims(expected.claims, reserved))
+    warnings = list(claim_forecast.forecast_waiting_claims(expected.claims, reserved, outcome.request.namespace))
     if view.quota_forecaster is not None:
         warnings += view.quota_forecaster.forecast_pod(expected)
     unknown = claim_forecast.describe_unknown(expected.claims, expected.limits)

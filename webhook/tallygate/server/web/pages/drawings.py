@@ -98,6 +98,9 @@ def draw_cap(item: Dict, others: Mapping[str, int] | None = None) -> Strip | Non
         words[0] += f" ({format_amount(name, own)} here, {format_amount(name, elsewhere)} by other namespaces)"
     if reserved:
         words.append(f"{format_amount(name, reserved)} reserved")
+    guaranteed = hard - used - (reserved or 0) - item["free"]
+    if guaranteed > 0:
+        words.append(f"{format_amount(name, guaranteed)} guaranteed to other namespaces")
     words.append(f"{format_amount(name, item['free'])} free of {format_amount(name, hard)}")
     limits = [("hard", hard)]
     if soft is not None:
