@@ -1,4 +1,4 @@
-"""What caps depend on besides their policies and the time: values that the objects of a cluster give them."""
+"""The sources of caps besides their policies and the time: values that the objects of a cluster give them."""
 
 from collections.abc import Mapping
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""What caps grant beside what nodes have, for each resource: overcommitted, stranded and unreachable amounts.
+"""The amounts that caps grant beside those of nodes, for each resource: overcommitted, stranded and unreachable ones.
 
 Caps may count the same namespaces. So what they grant is no sum of limits: it is the most that all namespaces with a
 cap may have together. A ledger grants its limit, or what the ledgers within it grant if that is less and each of
@@ -55,19 +55,19 @@ class CapacityRecord:
 
     @property
     def committed_percent(self) -> int | None:
-        """What is granted in percent of the capacity, rounded up: above 100 more is granted than there is."""
+        """The granted amount in percent of the capacity, rounded up: above 100 more is granted than there is."""
         return None if not self.capacity or self.granted is None else -(-self.granted * 100 // self.capacity)
 
     @property
     def stranded(self) -> int | None:
-        """What is free on nodes and that no pod under a cap may use."""
+        """The amount that is free on nodes, and that no pod under a cap may use."""
         if self.free_on_nodes is None or self.free_in_caps is None:
             return None
         return max(self.free_on_nodes - self.free_in_caps, 0)
 
     @property
     def unreachable(self) -> int | None:
-        """What is free in caps and that no node has free."""
+        """The amount that is free in caps, and that no node has free."""
         if self.free_on_nodes is None or self.free_in_caps is None:
             return None
         return max(self.free_in_caps - self.free_on_nodes, 0)

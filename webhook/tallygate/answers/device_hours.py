@@ -35,7 +35,7 @@ class SeenPod(NamedTuple):
 
 @dataclass(slots=True)
 class _Track:
-    """What all snapshots show of one pod: the times of the first and last ones that show it running, None for none.
+    """One pod as all snapshots show it: the times of the first and last ones that show it running, None for none.
 
     `previous` is the time of the snapshot before the first one with the pod, `seen_ended` that of the first one that
     shows it ended.

@@ -250,7 +250,7 @@ class RecordedCapacity(NamedTuple):
 
 
 class CapacityRecord(NamedTuple):
-    """What the leader had measured at a time of the Unix epoch, by the name of a cap."""
+    """The measurements of the leader at a time of the Unix epoch, by the name of a cap."""
 
     written_at: float
     caps: Mapping[str, RecordedCapacity]

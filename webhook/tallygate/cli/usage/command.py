@@ -171,7 +171,7 @@ def _format_bar(line: UsageLine) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _CapacityReport:
-    """What caps grant beside what nodes have, and the notes on it."""
+    """The amounts that caps grant beside those of nodes, and the notes on them."""
 
     records: tuple[CapacityRecord, ...]
     notes: tuple[str, ...]
@@ -225,7 +225,7 @@ USAGE_VIEW = _UsageView(_compute_usage, _print_usage)
 CONSUMERS_VIEW = _UsageView(_compute_consumers, _print_consumers)
 """The pods and claims behind the numbers of a cap. UsageError without this cap, or if it omits the namespace."""
 CAPACITY_VIEW = _UsageView(_compute_capacity, _print_capacity)
-"""What caps grant beside what nodes have. UsageError if the requested cap does not exist."""
+"""The amounts that caps grant beside those of nodes. UsageError if the requested cap does not exist."""
 
 
 def show_once(query: UsageQuery, view: _UsageView[T]) -> None:

@@ -25,7 +25,7 @@ _PARSE_ERRORS: Final = (TypeError, ValueError, x509.InvalidVersion, x509.Duplica
 
 
 class ClientCertificate(NamedTuple):
-    """What names the client of a certificate; the common name is empty without one. The fingerprint is a SHA-256."""
+    """The names in the certificate of a client; the common name is empty without one. The fingerprint is a SHA-256."""
 
     common_name: str
     organizations: tuple[str, ...]

@@ -54,7 +54,7 @@ class GateCheckRecord(msgspec.Struct, frozen=True):
 
 
 class Inspection(NamedTuple):
-    """What an inspection has found, and when it ended."""
+    """The findings of an inspection, and its end."""
 
     ended_at: datetime
     certificates: Sequence[CertificateRecord]
@@ -62,7 +62,7 @@ class Inspection(NamedTuple):
 
 
 class InspectionRequest(NamedTuple):
-    """What an inspection is made of: the gate's namespace, the file of the own certificate, and what a server knows."""
+    """The inputs of an inspection: the gate's namespace, the file of the own certificate, and the state of a server."""
 
     client_config: ClientConfig
     namespace: str

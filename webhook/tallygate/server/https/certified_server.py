@@ -244,7 +244,7 @@ class CertifiedServer:
 
 
 class _Tls(NamedTuple):
-    """What one handshake is made with."""
+    """The inputs of one handshake."""
 
     context: ssl.SSLContext
     authorities: ClientAuthorities
@@ -287,7 +287,7 @@ class _Stream:
         self.certificate = ssl_object.getpeercert(binary_form=True)
         """The client's verified certificate (DER), None if it has shown none."""
         self.role = authorities.find_role(ssl_object)
-        """What the certificate is for; None without one."""
+        """The use of the certificate; None without one."""
 
 
 class _Response:

@@ -22,7 +22,7 @@ _UNREADABLE: Final = (*PARSE_ERRORS, UnsupportedAlgorithm)
 
 
 class ClientRole(enum.Enum):
-    """What a certificate is for."""
+    """The uses of a certificate."""
 
     USER = "user"
     FRONT_PROXY = "front proxy"

@@ -33,7 +33,7 @@ _NOT_INSPECTED: Final = (
     "certificates and the checks of `tallygate doctor`: they are being read. Open the page again in some seconds"
 )
 NOT_RUN: Final = "what the checks need that are not run here: `tallygate doctor` makes them with your own rights"
-"""What this server does not know beside an inspection, and where it is."""
+"""The facts that this server lacks beside an inspection, and their places."""
 
 
 class PolicyRecord(msgspec.Struct, frozen=True):

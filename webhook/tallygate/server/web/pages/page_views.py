@@ -67,7 +67,7 @@ _INSPECTED: Final = (
     ),
     ResourceAccess("list", "", kinds.QUOTAS),
 )
-"""What the checks about the gate quote beside `_ALL`."""
+"""The facts that the checks about the gate quote beside `_ALL`."""
 
 _ANSWERS: Final = msgspec.json.Decoder(AskAnswer)
 _NODES: Final = msgspec.json.Decoder(AskNodes)
