@@ -4,7 +4,7 @@ They are computed by plain arithmetic over stored objects, clocks and views. A l
 uses, which `invariants` checks: so stored pods are within what a ledger charges.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from tallygate.state.ledger.ledger import Ledger, Operation
@@ -95,7 +95,7 @@ class SurgeBounds:
         return _Charge(uid, amount, min(own + cap.surge[GPU], stored + surge), "over")
 
 
-def _list_lost_times(key: LedgerKey, before: Ledger, ledger: Ledger, written: Collection[str]) -> Iterator[str]:
+def _list_lost_times(key: LedgerKey, before: Ledger, ledger: Ledger, written: Mapping[str, Attempt]) -> Iterator[str]:
     """Yield whether a surge has a begin after its end, and whether one has none, or another one while it goes on.
 
     The attempts `written` may begin a surge, and the smaller limit of a replica may be exceeded within that of the
@@ -105,7 +105,13 @@ def _list_lost_times(key: LedgerKey, before: Ledger, ledger: Ledger, written: Co
     if charged <= _get_hard(ledger) and ledger.surge.since is not None and not written:
         yield f"kept: the surge of {key} has a begin, although nothing exceeds the limit"
     base, hard = charged - sum(_get_reserved(ledger, uid) for uid in written), max(_get_hard(before), _get_hard(ledger))
-    if ledger.surge.since is None and written and _compute_charged(before) <= hard < charged:
+    # a change that adds nothing passes no guard, and begins no surge, also where the ledger counts more of its pod
+    unguarded = sum(
+        max(0, _get_reserved(ledger, uid) - (_get_reserved(before, uid) if uid in before.reservations else 0))
+        for uid, attempt in written.items()
+        if not attempt.adds
+    )
+    if ledger.surge.since is None and written and _compute_charged(before) <= hard < charged - unguarded:
         yield f"forgotten: the surge of {key} has no begin"
     if since is None or not ledger.surge.amounts or min(base, _compute_charged(before)) <= hard:
         return

@@ -22,6 +22,14 @@ def test_no_schedule_violates_an_invariant(mix: str) -> None:
     PROGRAM.check(mix, range(schedules))
 
 
+@pytest.mark.parametrize(
+    ("mix", "seed"),
+    [pytest.param("nodes", 868, id="a late change that adds nothing makes the ledger charge more than the limit")],
+)
+def test_no_bound_of_the_simulation_is_too_narrow(mix: str, seed: int) -> None:
+    PROGRAM.check(mix, (seed,))
+
+
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_mutant_fails_and_the_product_passes_the_same_schedule(name: str) -> None:
     MUTANTS[name].check(_MAX_SCHEDULES)
