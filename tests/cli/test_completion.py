@@ -59,6 +59,7 @@ def complete(words: str, index: int) -> list[str]:
         ("tallygate serve --tls-c", 2, ["--tls-cert"]),
         ("tallygate usage --ver", 2, ["--verify"]),
         ("tallygate snapshot --in", 2, ["--in-cluster"]),
+        ("tallygate predict --kubernetes 1.3", 3, ["1.36", "1.37", "1.38"]),
     ],
 )
 def test_commands_options_and_codes_are_completed(words: str, index: int, expected: list[str]) -> None:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from tallygate.accounting.kubernetes_versions.version import parse_minor, select_version
 from tallygate.accounting.pod_defaults import PodDefaults, create_pod_defaults
 from tallygate.accounting.pod_resources import Quantities, parse_pod_resources, parse_resource_list
 from tallygate.accounting.problem import Problem
@@ -34,6 +35,7 @@ def compare(case: Case) -> Outcome:
         [decode_object(each, LimitRange) for each in case["limitRanges"]],
         _decode_classes(case["priorityClasses"], PriorityClass),
         _decode_classes(case["runtimeClasses"], RuntimeClass),
+        version=select_version(parse_minor(case.get("kubernetes", "1.37"))),
     )
     answer = case["answer"]
     written = [PodView("", decode_object(case["pod"], Pod), is_template=True, replicas=ReplicaCount(case["copies"]))]

@@ -195,3 +195,43 @@ def draw_created_pod(rng: random.Random) -> dict[str, Any]:
         "runtimeClasses": [kata, {"metadata": {"name": "runc"}, "handler": "runc"}],
         "copies": rng.randint(1, 5),
     }
+
+
+def _draw_partial_limits(rng: random.Random) -> dict[str, str]:
+    """Return limits of cpu and memory, some of which are missing or 0."""
+    drawn = {"cpu": rng.choice(["", "0", "500m", "1"]), "memory": rng.choice(["", "0", "256Mi", "1Gi"])}
+    return {name: amount for name, amount in drawn.items() if amount}
+
+
+def draw_pod_of_versions(rng: random.Random) -> dict[str, Any]:
+    """Return a question on which 1.37 and 1.38 often differ: limits in part, and limits next to their ratio."""
+    asked = draw_created_pod(rng) | {"limitRanges": [], "quotas": [], "copies": rng.randint(1, 3)}
+    resources = [{"limits": _draw_partial_limits(rng)} for _ in range(rng.choice([1, 2, 3]))]
+    spec: dict[str, Any] = {"resources": {"requests": {"cpu": "4", "memory": "4Gi"}}}
+    if rng.random() < 0.5:
+        ratio, request = rng.randint(1001, 9999), rng.choice([1000, 2000, 3000])
+        resources = [{"requests": {"cpu": f"{request}m"}, "limits": {"cpu": f"{request * ratio // 1000}m"}}]
+        item = {"type": rng.choice(["Container", "Pod"]), "maxLimitRequestRatio": {"cpu": f"{ratio}m"}}
+        metadata = {"name": "ratio"}
+        asked["limitRanges"] = [
+            {"apiVersion": "v1", "kind": "LimitRange", "metadata": metadata, "spec": {"limits": [item]}}
+        ]
+        spec = {}
+    elif rng.random() < 0.2:
+        spec = {}
+    hard = {"limits.cpu": rng.choice(["0", "500m", "2"]), "limits.memory": rng.choice(["0", "512Mi", "2Gi"])}
+    if not asked["limitRanges"]:
+        used = dict.fromkeys(hard, "0")
+        quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "limits"}}
+        asked["quotas"] = [quota | {"spec": {"hard": hard}, "status": {"hard": hard, "used": used}}]
+    named = [{"name": f"c{index}", "image": "x", "resources": each} for index, each in enumerate(resources)]
+    if len(named) > 1 and rng.random() < 0.3:
+        spec["initContainers"] = [named.pop() | ({"restartPolicy": "Always"} if rng.random() < 0.5 else {})]
+    return asked | {
+        "pod": {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "p"},
+            "spec": {"containers": named, **spec},
+        }
+    }

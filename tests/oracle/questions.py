@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tests.oracle.created_pods import draw_created_pod
+from tests.oracle.created_pods import draw_created_pod, draw_pod_of_versions
 from tests.oracle.expressions import draw_question
 
 _SUFFIXES = ("", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
@@ -203,6 +203,7 @@ def _claims(rng: random.Random) -> dict[str, Any]:
 _KINDS: dict[str, Ask] = {
     "claims": _claims,
     "created": draw_created_pod,
+    "created-by-version": draw_pod_of_versions,
     "texts": _texts,
     "tokens": _tokens,
     "sums": _sums,

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tallygate.accounting.kubernetes_versions.version import DEFAULT_VERSION
 from tallygate.accounting.pod_defaults import UNKNOWN_POD_DEFAULTS, create_pod_defaults
 from tallygate.accounting.pod_resources import parse_resource_list
 from tallygate.accounting.validation.pod_bounds import check_pod_bounds
@@ -31,7 +32,7 @@ def test_a_pod_is_rejected_as_by_the_api_server(case: dict[str, Any]) -> None:
     assert completed.spec is not None
     found = [
         *validate_pod(completed),
-        *check_pod_bounds(completed.spec, defaults.bounds, is_complete=defaults.has_limit_ranges),
+        *check_pod_bounds(completed.spec, defaults.bounds, defaults.version, is_complete=defaults.has_limit_ranges),
     ]
     assert bool(found) == (case["answer"]["status"] != 201), (found, case["answer"])
 
@@ -62,7 +63,7 @@ def test_with_other_limit_ranges_only_what_is_written_is_a_problem(case: dict[st
     limit_ranges, pod = decode_case(case)
     defaults = create_pod_defaults(limit_ranges, {}, has_limit_ranges=False)
     assert pod.spec is not None
-    found = check_pod_bounds(pod.spec, defaults.bounds, is_complete=False)
+    found = check_pod_bounds(pod.spec, defaults.bounds, defaults.version, is_complete=False)
     assert not found or case["answer"]["status"] != 201
     assert not any("has no" in each.message and ", or 0" not in each.message for each in found)
-    assert not check_pod_bounds(pod.spec, UNKNOWN_POD_DEFAULTS.bounds, is_complete=False)
+    assert not check_pod_bounds(pod.spec, UNKNOWN_POD_DEFAULTS.bounds, DEFAULT_VERSION, is_complete=False)

@@ -1,4 +1,4 @@
-// Command created runs code of Kubernetes 1.37: each line on standard input has a pod, the LimitRanges and ResourceQuotas of
+// Command created runs code of Kubernetes 1.37, or of 1.38 by another file of requirements: each line on standard input has a pod, the LimitRanges and ResourceQuotas of
 // its namespace, the classes of its cluster, and a number of copies, and is written again with what an API server does to
 // them under `answer`: LimitRanger, the default PriorityClass and the RuntimeClass complete the pod, validation and admission
 // may reject it, and the quotas admit some of the copies.
@@ -52,7 +52,8 @@ type question struct {
 
 type answer struct {
 	question
-	Answer map[string]any `json:"answer"`
+	Kubernetes string         `json:"kubernetes"`
+	Answer     map[string]any `json:"answer"`
 }
 
 type plugin interface {
@@ -140,7 +141,7 @@ func create(asked question) any {
 		object, nil, api.Kind("Pod").WithVersion("v1"), namespace, written.Name, api.Resource("pods").WithVersion("v1"), "",
 		admission.Create, &metav1.CreateOptions{}, false, nil,
 	)
-	return answer{asked, admit(ctx, attributes, object, []plugin{rangePlugin, priorityPlugin, classPlugin}, quotas, asked.Copies)}
+	return answer{asked, lines.Version("k8s.io/kubernetes"), admit(ctx, attributes, object, []plugin{rangePlugin, priorityPlugin, classPlugin}, quotas, asked.Copies)}
 }
 
 func admit(

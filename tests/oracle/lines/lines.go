@@ -1,11 +1,24 @@
-// Package lines has the loop of the oracles: a question on each line of standard input, and a line of output for each.
+// Package lines has the loop of the oracles: a question on each line of standard input, and a line of output for each; and
+// the version of the code that answers.
 package lines
 
 import (
 	"bufio"
 	"encoding/json"
 	"os"
+	"runtime/debug"
 )
+
+// Version returns the version of a module of which this program is built.
+func Version(module string) string {
+	built, _ := debug.ReadBuildInfo()
+	for _, each := range built.Deps {
+		if each.Path == module {
+			return each.Version
+		}
+	}
+	panic("no such module: " + module)
+}
 
 // Answer decodes each line as JSON and writes what `answer` returns for it, or nothing if that is nil.
 func Answer[Question any](answer func(Question) any) {

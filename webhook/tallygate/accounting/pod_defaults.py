@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
+from tallygate.accounting.kubernetes_versions.version import DEFAULT_VERSION, KubernetesVersion
 from tallygate.accounting.pod_resources import NO_QUANTITIES, Quantities, complete_pod_level
 from tallygate.accounting.quantity import Quantity
 from tallygate.accounting.quantity_parser import QuantityError
@@ -67,7 +68,7 @@ class PodDefaults(NamedTuple):
     `priority_class` is the name of the default class, `runtime_classes` are those of the cluster by name. Without
     `has_limit_ranges`, `has_priority_classes` or `has_runtime_classes` there may be more than is known.
     `bounds` are the entries of LimitRanges that the pods must meet. If defaults are `is_ambiguous`, two LimitRanges of
-    the namespace differ in one, so that none is known.
+    the namespace differ in one, so that none is known. `version` is that of the API server that admits the pods.
     """
 
     containers: ContainerDefaults = ContainerDefaults()
@@ -78,6 +79,7 @@ class PodDefaults(NamedTuple):
     has_runtime_classes: bool = True
     bounds: Sequence[LimitRangeEntry] = ()
     is_ambiguous: bool = False
+    version: KubernetesVersion = DEFAULT_VERSION
 
     def complete(self, pod: P) -> P:
         spec = pod.spec
@@ -90,7 +92,7 @@ class PodDefaults(NamedTuple):
         if spec.runtime_class_name and spec.runtime_class_name in self.runtime_classes:
             spec = complete_by_class(spec, self.runtime_classes[spec.runtime_class_name])
         if spec.resources is not None:
-            spec = msgspec.structs.replace(spec, resources=_complete_pod_level(spec, spec.resources))
+            spec = msgspec.structs.replace(spec, resources=_complete_pod_level(spec, spec.resources, self.version))
         return pod if spec is pod.spec else msgspec.structs.replace(pod, spec=spec)
 
     def completes_containers(self, pod: core.Pod) -> bool:
@@ -124,7 +126,7 @@ UNKNOWN_POD_DEFAULTS = PodDefaults(has_limit_ranges=False, has_priority_classes=
 """Those of a cluster that is not read."""
 
 
-def create_pod_defaults(  # noqa: PLR0913  # three kinds of objects, and whether each is complete
+def create_pod_defaults(  # noqa: PLR0913  # three kinds of objects, whether each is complete, and the version
     limit_ranges: Iterable[core.LimitRange],
     priority_classes: Mapping[str, PriorityClass],
     runtime_classes: Mapping[str, RuntimeClass] = _NO_CLASSES,
@@ -132,6 +134,7 @@ def create_pod_defaults(  # noqa: PLR0913  # three kinds of objects, and whether
     has_limit_ranges: bool = True,
     has_priority_classes: bool = True,
     has_runtime_classes: bool = True,
+    version: KubernetesVersion = DEFAULT_VERSION,
 ) -> PodDefaults:
     """Return the defaults by the LimitRanges of a namespace and the classes, and whether these are all that exist.
 
@@ -148,6 +151,7 @@ def create_pod_defaults(  # noqa: PLR0913  # three kinds of objects, and whether
         has_runtime_classes,
         tuple(entry for limit_range in limit_ranges for entry in list_entries(limit_range)),
         is_ambiguous=containers is None,
+        version=version,
     )
 
 
@@ -211,13 +215,15 @@ def _complete_containers(spec: core.PodSpec, defaults: ContainerDefaults) -> cor
     )
 
 
-def _complete_pod_level(spec: core.PodSpec, written: core.ResourceRequirements) -> core.ResourceRequirements:
+def _complete_pod_level(
+    spec: core.PodSpec, written: core.ResourceRequirements, version: KubernetesVersion
+) -> core.ResourceRequirements:
     """Return the pod level as the API server completes it from the containers.
 
     If a quantity is invalid, it is as it is written: no API server reads such a pod, and checks report it.
     """
     try:
-        completed = complete_pod_level(spec)
+        completed = complete_pod_level(spec, version)
     except QuantityError:
         return written
     requests = _encode(completed.requests, written.requests or _NO_RESOURCES)

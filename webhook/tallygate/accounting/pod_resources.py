@@ -9,6 +9,8 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
+from tallygate.accounting.kubernetes_versions.switches import Switch
+from tallygate.accounting.kubernetes_versions.version import KubernetesVersion
 from tallygate.accounting.names import is_hugepage, is_overcommit_allowed
 from tallygate.accounting.quantity import Quantity
 from tallygate.objects.core import Container, PodSpec, ResourceList
@@ -18,6 +20,7 @@ Quantities = Mapping[str, Quantity]
 
 _MAX_CACHED_LENGTH = 40  # bytes, as for quantities
 _MAX_CACHED_TOKENS = 4096
+_UNLIMITED_BY_ZERO = frozenset({"cpu", "memory"})
 
 NO_QUANTITIES: Quantities = MappingProxyType({})
 
@@ -84,8 +87,10 @@ def parse_pod_resources(spec: PodSpec, *, complete: bool = True) -> PodResources
     return _round_up_pod(_complete_pod_level(_parse_pod(spec, _parse_list_exactly, complete=True)))
 
 
-def complete_pod_level(spec: PodSpec) -> PodResources:
+def complete_pod_level(spec: PodSpec, version: KubernetesVersion) -> PodResources:
     """Return the resources of a new pod whose containers are complete, with a complete pod level.
+
+    An API server of this version completes it.
 
     A pod level with any amount gets requests, and limits of huge pages, from the containers. It also gets a limit of
     each resource that it requests and all containers limit: the sum of these, or the request if that is larger. Source:
@@ -98,7 +103,7 @@ def complete_pod_level(spec: PodSpec) -> PodResources:
     if resources.requests or resources.limits:
         resources = resources._replace(limits=_complete_pod_limits(resources))
         resources = resources._replace(requests=_complete_pod_requests(resources))
-        resources = resources._replace(limits=_default_pod_limits(resources))
+        resources = resources._replace(limits=_default_pod_limits(resources, version))
     return _round_up_pod(resources)
 
 
@@ -246,15 +251,25 @@ def _complete_pod_limits(resources: PodResources) -> Quantities:
     return filled
 
 
-def _default_pod_limits(resources: PodResources) -> Quantities:
+def limits_every_container(name: str, resources: PodResources, version: KubernetesVersion) -> bool:
+    """Return whether all containers of a pod limit a resource.
+
+    Where OMITS_PARTIAL_LIMITS applies, cpu or memory of 0 is no limit, as for a kubelet.
+    """
+    containers = (*resources.containers, *resources.init)
+    if name in _UNLIMITED_BY_ZERO and version.has(Switch.OMITS_PARTIAL_LIMITS):
+        return all(container.limits.get(name) for container in containers)
+    return all(name in container.limits for container in containers)
+
+
+def _default_pod_limits(resources: PodResources, version: KubernetesVersion) -> Quantities:
     """Return the pod level's limits with those that all containers have (defaultPodLevelLimits)."""
     filled = dict(resources.limits)
-    containers = (*resources.containers, *resources.init)
     total = aggregate_containers(resources.containers, resources.init, limits=True)
     for name, request in resources.requests.items():
         if not is_pod_level_resource(name) or name in filled or name not in total:
             continue
-        if all(name in container.limits for container in containers):
+        if limits_every_container(name, resources, version):
             filled[name] = max(total[name], request)
     return filled
 

@@ -16,8 +16,16 @@ import msgspec
 from tallygate.accounting import names
 from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
 from tallygate.accounting.claim_charge import MAX_DEVICES
+from tallygate.accounting.kubernetes_versions.switches import Switch
+from tallygate.accounting.kubernetes_versions.version import DEFAULT_VERSION, KubernetesVersion
 from tallygate.accounting.pod_requests import ResizeView, apply_status, compute_limits, compute_requests
-from tallygate.accounting.pod_resources import PodResources, Quantities, is_pod_level_resource, parse_pod_resources
+from tallygate.accounting.pod_resources import (
+    PodResources,
+    Quantities,
+    is_pod_level_resource,
+    limits_every_container,
+    parse_pod_resources,
+)
 from tallygate.accounting.quantity import Quantity
 from tallygate.objects import devices
 from tallygate.objects.core import Pod, PodSpec, ResourceQuotaSpec, ScopeRequirement
@@ -34,8 +42,10 @@ _DEFAULT_SCHEDULER = "default-scheduler"
 _CLAIM_COUNT = "count/resourceclaims.resource.k8s.io"
 
 
-def compute_quota_charge(pod: Pod, now: datetime | None) -> Mapping[str, Quantity]:
-    """Return the amount that a pod adds to each quota key.
+def compute_quota_charge(
+    pod: Pod, now: datetime | None, version: KubernetesVersion = DEFAULT_VERSION
+) -> Mapping[str, Quantity]:
+    """Return the amount that a pod adds to each quota key, as an API server of this version computes it.
 
     `now` decides whether the grace period of a deleted pod has ended; with None that is unknown, and the pod is
     charged.
@@ -46,11 +56,17 @@ def compute_quota_charge(pod: Pod, now: datetime | None) -> Mapping[str, Quantit
     charge = {"count/pods": _ONE_POD}
     if not is_charged_by_quota(pod, now):
         return charge
-    resources = apply_status(parse_pod_resources(pod.spec or PodSpec()), pod.status, ResizeView.QUOTA)
-    return {
-        **charge,
-        **compute_quota_usage(compute_requests(resources).quantities, compute_limits(resources).quantities),
-    }
+    written = parse_pod_resources(pod.spec or PodSpec())
+    resources = apply_status(written, pod.status, ResizeView.QUOTA)
+    limits = compute_limits(resources).quantities
+    if version.has(Switch.OMITS_PARTIAL_LIMITS):
+        limits = {name: limit for name, limit in limits.items() if _is_limited(name, written, version)}
+    return {**charge, **compute_quota_usage(compute_requests(resources).quantities, limits)}
+
+
+def _is_limited(name: str, written: PodResources, version: KubernetesVersion) -> bool:
+    """Return whether a sum of limits is one of the pod: not for cpu and memory that some container does not limit."""
+    return name not in _REQUIRED_RESOURCES or name in written.limits or limits_every_container(name, written, version)
 
 
 def compute_quota_usage(requests: Quantities, limits: Quantities) -> dict[str, Quantity]:

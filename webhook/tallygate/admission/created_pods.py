@@ -67,7 +67,9 @@ def find_rejections(
             if problem not in known:
                 yield replace(problem, message=f"{problem.message}{suffix}")
         yield from _list_class_problems(before, before.pod.spec, defaults)
-        bounds = check_pod_bounds(after.pod.spec, defaults.bounds, is_complete=defaults.has_limit_ranges)
+        bounds = check_pod_bounds(
+            after.pod.spec, defaults.bounds, defaults.version, is_complete=defaults.has_limit_ranges
+        )
         yield from locate_problems(after, bounds)
 
 

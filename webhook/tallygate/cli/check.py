@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from tallygate.accounting.kubernetes_versions.switches import Switch
+from tallygate.accounting.kubernetes_versions.version import KubernetesVersion
 from tallygate.admission.rule_index import RuleIndex
 from tallygate.answers.checker import CheckContext, ManifestChecker
 from tallygate.answers.node_check import create_daemon_counter, create_node_check
@@ -19,7 +20,9 @@ from tallygate.cli.sources.options import (
     combine_files,
     exclude_option,
     files_options,
+    kubernetes_option,
     list_excluded,
+    list_version_notes,
     load_usable_policies,
     snapshot_option,
 )
@@ -48,6 +51,7 @@ from tallygate.policy.model import PolicySet, Schedulable
         ("kustomize build . | tallygate check --policies policies/ -o github -", "by your own rules, in CI"),
         ("tallygate snapshot now.json", "the current state of the cluster, for the caps ..."),
         ("tallygate check --policies policies/ --snapshot now.json deploy/", "... do these exceed a cap?"),
+        ("tallygate check --snapshot now.json --kubernetes 1.38 deploy/", "... and after the upgrade?"),
     ),
 )
 @files_options("[FILE|FOLDER|-]...", "Manifests, a folder of them at any depth, or - for stdin.")
@@ -68,6 +72,7 @@ from tallygate.policy.model import PolicySet, Schedulable
     is_flag=True,
     help="Accept stdin and folders without any object, and files without any document; else they are errors.",
 )
+@kubernetes_option
 @exclude_option
 @framework.strict_option
 @framework.output_option
@@ -81,6 +86,7 @@ def check(  # noqa: PLR0913 -- one argument for each option
     snapshot: Path | None,
     namespace: str | None,
     allow_empty: bool,
+    kubernetes: KubernetesVersion | None,
     exclude: tuple[str, ...],
     output: str,
     strict: bool,
@@ -96,6 +102,9 @@ def check(  # noqa: PLR0913 -- one argument for each option
     containers whose kind is not read are warnings; a WorkloadKind among the policies defines such a kind. Each
     finding has file, line and column. Nothing is sent anywhere.
 
+    LimitRanges, ResourceQuotas and rules about nodes apply as in the version of Kubernetes that the snapshot has, or as
+    in that of --kubernetes, without both as in the newest release. All other findings are the same for all versions.
+
     Exit codes: 0 clean, 1 errors (with --strict warnings too), 2 a file cannot be read.
     """
     files = combine_files(paths, filenames, snapshot)
@@ -105,7 +114,7 @@ def check(  # noqa: PLR0913 -- one argument for each option
     counts_nodes = bool(policy_set.caps) and _has_daemon_sets(loaded)
     namespace = namespace or find_default_namespace(in_cluster=False)
     applied = list_applied_objects(loaded.manifests, namespace, DEFAULT_LIMITS)
-    state = read_snapshot(snapshot, applied, with_columns=has_node_rules or counts_nodes)
+    state = read_snapshot(snapshot, applied, with_columns=has_node_rules or counts_nodes, kubernetes=kubernetes)
     check_context = CheckContext(
         policy_set,
         state,
@@ -121,15 +130,23 @@ def check(  # noqa: PLR0913 -- one argument for each option
         loaded.findings += map(_create_empty_finding, loaded.empty_arguments)
     run_summary.notes += list_excluded(loaded)
     findings = _check_manifests(loaded, check_context, run_summary)
-    if check_context.policies.caps and snapshot is None:
-        run_summary.notes.append("no existing pods counted for caps: give the state of the cluster with --snapshot")
-    if snapshot is not None:
-        run_summary.notes += state.list_unread(state.index_caps(policy_set, check_context.now))
-        run_summary.notes += _list_missing_rules(policy_set, state)
+    run_summary.notes += _list_notes(check_context, kubernetes)
     tables.print_findings("CheckReport", findings, run_summary, output)
     if any(finding.code in UNREADABLE_CODES for finding in findings):
         ctx.exit(framework.EXIT_USAGE_ERROR)
     ctx.exit(framework.EXIT_FINDINGS if is_failure(findings, strict=strict) else 0)
+
+
+def _list_notes(check_context: CheckContext, kubernetes: KubernetesVersion | None) -> Iterator[str]:
+    """Yield what the snapshot lacks, and why the rules of a version may not be those of its cluster."""
+    policies, state = check_context.policies, check_context.state
+    if policies.caps and not check_context.has_source:
+        yield "no existing pods counted for caps: give the state of the cluster with --snapshot"
+    version, git_version = kubernetes or state.pod_defaults.version, None if kubernetes else state.git_version
+    yield from list_version_notes(version, git_version)
+    if check_context.has_source:
+        yield from state.list_unread(state.index_caps(policies, check_context.now))
+        yield from _list_missing_rules(policies, state)
 
 
 def _list_missing_rules(policies: PolicySet, state: ClusterState) -> Iterator[str]:

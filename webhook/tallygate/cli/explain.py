@@ -162,7 +162,7 @@ def calculate_pod(title: str, location: str, view: PodView, namespace: str, sour
         view.locate("spec"),
         compute_pod_requests(spec),
         compute_pod_limits(spec),
-        compute_quota_charge(pod, None),
+        compute_quota_charge(pod, None, implied.defaults.version),
         claims,
         notes,
         tuple((cap.definition.name, amount) for cap in caps for amount in explain_charge(cap, pod)),

@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
 from tallygate.accounting.kubernetes_versions.switches import Switch
+from tallygate.accounting.kubernetes_versions.version import parse_minor, select_version
 from tallygate.accounting.names import is_extended
 from tallygate.accounting.node_fit import UnhealthyDevices, iterate_unhealthy
 from tallygate.accounting.pod_defaults import PodDefaults
@@ -64,6 +65,7 @@ class ClusterState:
     if it is unknown. `limit_records` are the annotations that gates admitted, None if they are unknown. `columns` are
     the nodes and all that scheduling depends on, None unless a builder was asked for them; `pending_pods` are then the
     pods without a node, by namespace and name. `pod_templates` are those of all pods, None unless a server keeps them.
+    `git_version` is the version that the API server reports, None if it is unknown.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class ClusterState:
         self.columns: Cluster | None = None
         self.pending_pods: dict[tuple[str, str], SchedulingPod] = {}
         self.pod_templates: PodTemplates | None = None
+        self.git_version: str | None = None
         self.problems: dict[str, kinds.KindProblem] = {}
         self.claim_owners: dict[str, list[tuple[str, str]]] = {}
         self._labels_by_group: WeakKeyDictionary[ChargeGroup, Mapping[str, str]] = WeakKeyDictionary()
@@ -128,6 +131,11 @@ class ClusterState:
         """Return the columns of a state that was built with them."""
         assert self.columns is not None  # noqa: S101  # a caller that needs them asks for them
         return self.columns
+
+    def set_version(self, git_version: str) -> None:
+        """Set the version that the API server reports, and apply its rules; the columns have a version of their own."""
+        self.git_version = git_version
+        self.pod_defaults.version = select_version(parse_minor(git_version))
 
     def find_revision(self) -> int | None:
         """Return the revision up to which namespaces, pods and nodes are known; None if that of one of them is not."""

@@ -22,6 +22,8 @@ from tallygate.state.informers.named_stores import NamespaceRecord
 from tallygate.state.kubernetes import cap_ledger
 from tallygate.state.kubernetes.limit_record_store import decode_record
 
+VERSION_KIND: Final = "ClusterVersion"
+"""The kind of an item with the version of a cluster under `gitVersion`; only tallygate writes it."""
 VOLUMES_LISTED_KIND: Final = "PersistentVolumeClaimList"
 """The mark of a snapshot that has all volume objects of its cluster, even if the cluster has none."""
 LIMIT_RECORDS_LISTED_KIND: Final = "LeaseList"
@@ -30,6 +32,12 @@ POD_GROUP_LIST_KIND: Final = "PodGroupList"
 _LIST: Final = "List"
 _DEFAULTS: Final = frozenset({"LimitRange", "PriorityClass", "RuntimeClass"})
 _LEASE: Final = "Lease"
+
+
+class _ReportedVersion(msgspec.Struct, rename="camel"):
+    """The version that the API server of a snapshot reported."""
+
+    git_version: str
 
 
 class _ColumnRecord(NamedTuple):
@@ -45,7 +53,7 @@ class StateBuilder:
     """The builder of one state, `with_columns` where pods are to be placed on its nodes; it leaves out `skipped` kinds.
 
     Objects of a file may be written by hand: they get the identity that an API server would set. With `kubernetes` the
-    rules of this version apply to the columns, whatever version the cluster has.
+    rules of this version apply, whatever version the cluster has.
     """
 
     def __init__(
@@ -63,10 +71,11 @@ class StateBuilder:
         self._limit_records: dict[str, Mapping[str, str]] | None = None  # by the UID of the namespace
         self._slice_problems: list[str] = []
         self._revision = 0
-        self._columns: _Columns | None = None
-        if with_columns:
-            self._columns = _Columns(self.state)
-            if kubernetes is not None:
+        self._columns = _Columns(self.state) if with_columns else None
+        self._kubernetes = kubernetes
+        if kubernetes is not None:
+            self.state.pod_defaults.version = kubernetes
+            if self._columns is not None:
                 self._columns.cluster.choose_version(kubernetes)
 
     def add(self, kind: str, item: msgspec.Raw) -> bool:
@@ -97,6 +106,9 @@ class StateBuilder:
         return True
 
     def _add_object(self, kind: str, item: msgspec.Raw) -> bool:
+        if kind == VERSION_KIND:
+            self.set_version(msgspec.json.decode(item, type=_ReportedVersion).git_version)
+            return True
         object_type = self._find_type(kind)
         if object_type is None:
             return False
@@ -179,7 +191,10 @@ class StateBuilder:
             self._columns.make_pod_groups_known()
 
     def set_version(self, git_version: str) -> None:
-        """Set the version of the cluster, before any pod is added: it decides how pods are counted."""
+        """Set the version that the cluster reports, before any pod is added: it decides how pods are counted."""
+        self.state.set_version(git_version)
+        if self._kubernetes is not None:
+            self.state.pod_defaults.version = self._kubernetes
         if self._columns is not None:
             self._columns.cluster.set_version(git_version)
 

@@ -254,7 +254,7 @@ def _charge_pod(pod: core.Pod, quota: core.ResourceQuota, defaults: PodDefaults,
         quota.spec or core.ResourceQuotaSpec(), pod.spec or core.PodSpec(), defaults, is_across=is_across
     ):
         return NO_AMOUNTS
-    charge = resource_quota.compute_quota_charge(pod, None)
+    charge = resource_quota.compute_quota_charge(pod, None, defaults.version)
     return Amounts({name: cost for name, quantity in charge.items() if (cost := round_up_to_unit(name, quantity)) > 0})
 
 

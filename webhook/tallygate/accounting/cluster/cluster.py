@@ -144,6 +144,7 @@ class Cluster:
             has_limit_ranges=self.limit_ranges is not None,
             has_priority_classes=bool(self.priority_classes),
             has_runtime_classes=self.runtime_classes is not None,
+            version=self.version,
         )
 
     def __len__(self) -> int:

@@ -24,9 +24,6 @@ from tallygate.objects.scheduling import (
     SchedulingPod,
 )
 
-VERSION_KIND = "ClusterVersion"
-"""The kind of an item with the version of a cluster under `gitVersion`; only tallygate writes it."""
-
 ObjectJson = bytes | msgspec.Raw
 """The JSON of one object."""
 
@@ -109,10 +106,6 @@ def _get_devices(cluster: Cluster) -> DeviceIndex:
     return cluster.devices
 
 
-class _ClusterVersion(msgspec.Struct, rename="camel"):
-    git_version: str
-
-
 class _Mark(msgspec.Struct):
     """A list without items: the objects of its kind are known."""
 
@@ -167,7 +160,6 @@ _HANDLERS: Final[Mapping[str, _Handler]] = {
     "LimitRangeList": _Handler(_Mark, _put_limit_ranges),
     "RuntimeClass": _Handler(RuntimeClass, _put_runtime_class),
     "RuntimeClassList": _Handler(_Mark, _put_runtime_classes),
-    VERSION_KIND: _Handler(_ClusterVersion, lambda cluster, version: cluster.set_version(version.git_version)),
     "DeviceClass": _Handler(DeviceClass, lambda cluster, device_class: cluster.device_classes.put(device_class)),
     "ResourceSlice": _Handler(ResourceSlice, _put_device_object),
     "ResourceClaim": _Handler(ResourceClaim, _put_device_object),

@@ -14,10 +14,11 @@ from typing import NamedTuple
 class Area(StrEnum):
     """The part of Kubernetes that a rule belongs to."""
 
+    ADMISSION = "admission"
     ALLOCATOR = "allocator"
     MESSAGES = "messages"
+    QUOTA = "quota"
     SCHEDULER = "scheduler"
-    VALIDATION = "validation"
 
 
 class SwitchFacts(NamedTuple):
@@ -222,6 +223,20 @@ class Switch(Enum):
         Area.SCHEDULER,
         "the score of NodeResourcesFit reads requests at pod level",
         "getScorer in plugins/noderesources/fit.go",
+    )
+    COMPARES_RATIOS_EXACTLY = SwitchFacts(
+        38,
+        Area.ADMISSION,
+        "LimitRanger compares the limit with the request times the ratio, exactly; before, it divides floating point "
+        "numbers, and rejects a limit of 2007m for a request of 1 under a ratio of 2007m",
+        "exceedsAllowed in plugin/pkg/admission/limitranger/admission.go",
+    )
+    OMITS_PARTIAL_LIMITS = SwitchFacts(
+        38,
+        Area.QUOTA,
+        "limits of cpu or memory that one container lacks, or has as 0, are no limit of the pod: a quota charges none, "
+        "and the pod level gets none by default",
+        "omitPartiallySetCPUMemLimits in component-helpers resource/helpers.go; kubernetes#141014",
     )
     REPORTS_NO_VICTIMS = SwitchFacts(
         38,

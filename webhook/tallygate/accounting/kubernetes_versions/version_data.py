@@ -58,7 +58,8 @@ UNSWITCHED_RULES = (
         "1.38",
         "negative fractions are rounded away from zero",
         "scaledValue in apimachinery pkg/api/resource/scale_int.go; kubernetes#138510",
-        f"{_EARLIER}: negative amounts are rejected anyway",
+        f"{_EARLIER}: API servers reject negative amounts of pods, nodes, claims and quotas, and a negative bound of a "
+        "LimitRange is below every amount, however it is rounded",
     ),
     UnswitchedRule(
         "1.38",
@@ -68,15 +69,9 @@ UNSWITCHED_RULES = (
     ),
     UnswitchedRule(
         "1.38",
-        "LimitRanger compares the ratio of limit and request exactly; before as floating point numbers",
-        "exceedsAllowed in plugin/pkg/admission/limitranger/admission.go",
-        _EARLIER,
-    ),
-    UnswitchedRule(
-        "1.38",
-        "limits of cpu and memory that not all containers have count for no quota of a pod with a pod level",
-        "omitPartiallySetCPUMemLimits in component-helpers resource/helpers.go; kubernetes#141014",
-        _EARLIER,
+        "LimitRanger leaves out what an update of a pod or of a volume claim does not change",
+        "unchanged in plugin/pkg/admission/limitranger/admission.go",
+        "LimitRanges are compared with new pods alone, in all versions",
     ),
     UnswitchedRule(
         "1.38",

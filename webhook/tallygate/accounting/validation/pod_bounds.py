@@ -1,14 +1,15 @@
 """The bounds of LimitRanges on pods: admission rejects a new pod outside of them.
 
 Source: PodValidateLimitFunc, minConstraint, maxConstraint and limitRequestRatioConstraint in
-plugin/pkg/admission/limitranger/admission.go, v1.37. Kubernetes divides floating point numbers for the
-ratio, so that it rejects a limit of 2007m for a request of 1 under a ratio of 2.007; and so it is here.
+plugin/pkg/admission/limitranger/admission.go, v1.37; exceedsAllowed there, v1.38.
 """
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tallygate.accounting.kubernetes_codes import OUTSIDE_LIMIT_RANGE
+from tallygate.accounting.kubernetes_versions.switches import Switch
+from tallygate.accounting.kubernetes_versions.version import KubernetesVersion
 from tallygate.accounting.pod_resources import PodResources, Quantities, aggregate_containers, parse_pod_resources
 from tallygate.accounting.problem import Problem, Reason
 from tallygate.accounting.quantity import Quantity
@@ -46,8 +47,10 @@ def list_entries(limit_range: LimitRange) -> Iterator[LimitRangeEntry]:
             yield LimitRangeEntry(name, item.type, parse_limit_range_item(item))
 
 
-def check_pod_bounds(spec: PodSpec, entries: Sequence[LimitRangeEntry], *, is_complete: bool) -> list[Problem]:
-    """Return the problems of a new pod that admission has completed.
+def check_pod_bounds(
+    spec: PodSpec, entries: Sequence[LimitRangeEntry], version: KubernetesVersion, *, is_complete: bool
+) -> list[Problem]:
+    """Return the problems of a new pod that admission has completed, as an API server of this version finds them.
 
     Without `is_complete`, other LimitRanges may give its containers what they lack: then a missing value is no problem,
     and the sums of the pod may be larger.
@@ -60,7 +63,10 @@ def check_pod_bounds(spec: PodSpec, entries: Sequence[LimitRangeEntry], *, is_co
         problem
         for entry in entries
         for subject in _list_subjects(resources, entry.type)
-        for problem in _check_subject(subject, entry, is_complete=is_complete)
+        for problem in (
+            *_check_subject(subject, entry, is_complete=is_complete),
+            *_check_ratios(subject, entry, version, is_complete=is_complete),
+        )
     ]
 
 
@@ -99,24 +105,37 @@ def _check_subject(subject: _Subject, entry: LimitRangeEntry, *, is_complete: bo
         if name not in subject.limits and is_complete:
             end = f"for each {subject.noun}, and this one has no limit: write {bound} or less"
             yield _create_problem(subject, "limits", name, f"{_name(entry)} allows at most {bound} {name} {end}")
-    for name, ratio in entry.lists.ratio.items() if is_certain else ():
-        yield from _check_ratio(subject, entry, name, ratio, is_complete=is_complete)
 
 
-def _check_ratio(
-    subject: _Subject, entry: LimitRangeEntry, name: str, ratio: Quantity, *, is_complete: bool
+def _check_ratios(
+    subject: _Subject, entry: LimitRangeEntry, version: KubernetesVersion, *, is_complete: bool
 ) -> Iterator[Problem]:
-    request, limit = subject.requests.get(name), subject.limits.get(name)
-    text = f"{_name(entry)} allows a limit of {name} of at most {ratio} times the request for each {subject.noun}"
-    for field, quantity, noun in (("requests", request, "request"), ("limits", limit, "limit")):
-        if (quantity is None and is_complete) or (quantity is not None and not quantity.sign):
+    is_certain = is_complete or subject.noun == "container"
+    for name, ratio in entry.lists.ratio.items() if is_certain else ():
+        text = f"{_name(entry)} allows a limit of {name} of at most {ratio} times the request for each {subject.noun}"
+        request, limit = subject.requests.get(name), subject.limits.get(name)
+        missing = next(_list_missing(request, limit, is_complete=is_complete), None)
+        if missing is not None:
+            field, noun = missing
             message = f"{text}, and this one has no {noun}, or 0: write request and limit"
             yield _create_problem(subject, field, name, message)
-            return
-    if request is None or limit is None or limit.milli() / request.milli() * _MILLI <= ratio.milli():
-        return
-    message = f"{text}, and this one has {limit} for {request}: raise the request, or lower the limit"
-    yield _create_problem(subject, "limits", name, message)
+        elif request is not None and limit is not None and _exceeds(limit, request, ratio, version):
+            message = f"{text}, and this one has {limit} for {request}: raise the request, or lower the limit"
+            yield _create_problem(subject, "limits", name, message)
+
+
+def _list_missing(request: Quantity | None, limit: Quantity | None, *, is_complete: bool) -> Iterator[tuple[str, str]]:
+    """Yield the field and the noun of each amount that a ratio needs, and that is 0 or surely missing."""
+    for field, quantity, noun in (("requests", request, "request"), ("limits", limit, "limit")):
+        if (quantity is None and is_complete) or (quantity is not None and not quantity.sign):
+            yield field, noun
+
+
+def _exceeds(limit: Quantity, request: Quantity, ratio: Quantity, version: KubernetesVersion) -> bool:
+    """Return whether a limit is more than the request times the ratio; all are stored in whole thousandths."""
+    if version.has(Switch.COMPARES_RATIOS_EXACTLY):
+        return limit.milli() * _MILLI > request.milli() * ratio.milli()
+    return limit.milli() / request.milli() * _MILLI > ratio.milli()
 
 
 def _name(entry: LimitRangeEntry) -> str:

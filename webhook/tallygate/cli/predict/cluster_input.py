@@ -19,7 +19,7 @@ import msgspec
 from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.cluster.pod_groups import GATE
 from tallygate.accounting.kubernetes_versions.switches import Switch
-from tallygate.accounting.kubernetes_versions.version import DEFAULT_VERSION, parse_minor
+from tallygate.accounting.kubernetes_versions.version import DEFAULT_VERSION
 from tallygate.accounting.node_shape import DEFAULT_MAX_PODS, HOSTNAME
 from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.answers.pods_to_place import PodsInFiles, PodsToPlace, create_pods_in_files
@@ -28,7 +28,7 @@ from tallygate.cli.doctor.mounted_policies import read_gate_policies
 from tallygate.cli.framework import UsageError
 from tallygate.cli.progress import StderrProgress, track_files
 from tallygate.cli.sources.cluster_source import ClusterSource, StateNeeds
-from tallygate.cli.sources.options import load_usable_policies
+from tallygate.cli.sources.options import list_version_notes, load_usable_policies
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.cluster.kinds import POD_GROUP_RESOURCE, SLICES, TAINT_RULES, UnknownReason
 from tallygate.documents.reader import read_documents
@@ -105,19 +105,7 @@ def _list_omissions(state: ClusterState, source: ClusterSource) -> Iterator[str]
             yield from state.list_effects((TAINT_RULES,))
         if not len(cluster.nodes):
             yield "the snapshot has no nodes"
-    version = cluster.version
-    if version.is_preliminary:
-        yield (
-            f"the rules of Kubernetes {version} are preliminary: they are those of a pre-release, and no release has "
-            "been compared with them"
-        )
-    if cluster.is_version_chosen:
-        return
-    if cluster.git_version is not None and parse_minor(cluster.git_version) != version.minor:
-        yield (
-            f"the cluster runs Kubernetes {cluster.git_version}, and the rules of kube-scheduler {version} apply here: "
-            "verdicts and messages of that version may differ"
-        )
+    yield from list_version_notes(cluster.version, None if cluster.is_version_chosen else cluster.git_version)
 
 
 def read_cluster_input(

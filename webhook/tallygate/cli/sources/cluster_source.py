@@ -31,8 +31,8 @@ class StateNeeds(NamedTuple):
 
     These are the CapLedgers, the nodes, their pools, the slices of devices, what gives new pods defaults, or `columns`:
     all that scheduling depends on. With `rejected_pods` it reads which pods controllers could not create. Of objects in
-    namespaces it reads those in `namespaces`; an empty name is all. With `kubernetes` the rules of this version apply
-    to the columns. The `applied` objects are put on top of what is read (`tallygate.manifests.applied_objects`).
+    namespaces it reads those in `namespaces`; an empty name is all. With `kubernetes` the rules of this version apply.
+    The `applied` objects are put on top of what is read (`tallygate.manifests.applied_objects`).
     """
 
     ledgers: bool = False
@@ -49,7 +49,7 @@ class StateNeeds(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClusterSource:
-    """The API server of a cluster, or a snapshot, to whose columns the rules of its version apply, or of `kubernetes`.
+    """The API server of a cluster, or a snapshot, to which the rules of its version apply, or those of `kubernetes`.
 
     Raises:
         UsageError: if the options name two sources.
@@ -125,7 +125,7 @@ class _Lister:
         needs, builder = self._needs, self._builder
         if needs.ledgers:
             builder.set_ledgers(list_cap_ledgers(self._client))
-        if needs.columns and (git_version := read_git_version(self._client)) is not None:
+        if (needs.columns or needs.defaults) and (git_version := read_git_version(self._client)) is not None:
             builder.set_version(git_version)
         self._list(kinds.NAMESPACES)
         if needs.columns:

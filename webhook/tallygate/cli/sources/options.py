@@ -7,7 +7,12 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from tallygate.accounting.kubernetes_versions.version import MODELLED_VERSIONS, KubernetesVersion, find_modelled
+from tallygate.accounting.kubernetes_versions.version import (
+    MODELLED_VERSIONS,
+    KubernetesVersion,
+    find_modelled,
+    parse_minor,
+)
 from tallygate.cli.connection import Connection
 from tallygate.cli.framework import UsageError
 from tallygate.manifests.manifest_files import STDIN, LoadedManifests
@@ -41,11 +46,12 @@ def policies_option(command: F) -> F:
 
 
 def kubernetes_option(command: F) -> F:
-    """Add `--kubernetes` to a command that places pods."""
+    """Add `--kubernetes` to a command whose answer depends on rules that differ by version."""
     return click.option(
         "--kubernetes",
         metavar="VERSION",
         callback=_read_kubernetes_version,
+        shell_complete=_complete_version,
         help=f"Apply the rules of this version of Kubernetes, as in {MODELLED_VERSIONS[-1]}. Default: the version of "
         "the cluster or of the snapshot.",
     )(command)
@@ -57,6 +63,27 @@ def _read_kubernetes_version(_: click.Context, __: click.Parameter, text: str | 
         modelled = ", ".join(map(str, MODELLED_VERSIONS))
         raise click.BadParameter(f"{text!r} is no version whose rules are known here; there are {modelled}")
     return version
+
+
+def _complete_version(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return [CompletionItem(str(version)) for version in MODELLED_VERSIONS if str(version).startswith(incomplete)]
+
+
+def list_version_notes(version: KubernetesVersion, git_version: str | None) -> Iterator[str]:
+    """Yield why the answers of a version may not be those of the cluster.
+
+    `git_version` is what its API server reports, None where the user has chosen the version, or it is not known.
+    """
+    if version.is_preliminary:
+        yield (
+            f"the rules of Kubernetes {version} are preliminary: they are those of a pre-release, and no release has "
+            "been compared with them"
+        )
+    if git_version is not None and parse_minor(git_version) != version.minor:
+        yield (
+            f"the cluster runs Kubernetes {git_version}, and the rules of kube-scheduler {version} apply here: "
+            "verdicts and messages of that version may differ"
+        )
 
 
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]

@@ -169,7 +169,7 @@ def read_snapshot(
 ) -> ClusterState:
     """Return the state of a snapshot, JSON or YAML, to which objects are applied; without a path only these are known.
 
-    With `kubernetes` the rules of this version apply to its columns.
+    With `kubernetes` the rules of this version apply.
 
     Raises:
         SnapshotError: if the file cannot be read, or is not a snapshot.

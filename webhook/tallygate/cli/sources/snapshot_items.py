@@ -9,13 +9,18 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tallygate.accounting.cluster.ingest import COLUMN_TYPES, STORAGE_TYPES, VERSION_KIND
+from tallygate.accounting.cluster.ingest import COLUMN_TYPES, STORAGE_TYPES
 from tallygate.accounting.cluster.node_pools import GROUP_ANNOTATION
 from tallygate.accounting.gpu_annotations import select_gpu_annotations
 from tallygate.accounting.node_fit import list_unready
 from tallygate.cluster.cap_ledger_list import LEDGERS_PATH
 from tallygate.cluster.kinds import BUDGET_RESOURCE, KINDS, POD_GROUP_RESOURCE, VOLUME_RESOURCES, ClusterKind
-from tallygate.cluster.state_builder import LIMIT_RECORDS_LISTED_KIND, POD_GROUP_LIST_KIND, VOLUMES_LISTED_KIND
+from tallygate.cluster.state_builder import (
+    LIMIT_RECORDS_LISTED_KIND,
+    POD_GROUP_LIST_KIND,
+    VERSION_KIND,
+    VOLUMES_LISTED_KIND,
+)
 from tallygate.kube.resource_codec import ResourceCodec, parse_revision
 from tallygate.objects.core import ContainerStatus
 from tallygate.objects.devices import (

@@ -18,7 +18,7 @@ from tallygate.cluster import kinds
 from tallygate.cluster.cap_ledger_list import LEDGER_RECORD_CODEC, CapLedgerList, CapLedgerStore
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.kube.api_errors import ApiErrorReason
-from tallygate.kube.client import ApiClient, ClientConfig, read_git_version
+from tallygate.kube.client import ApiClient, ClientConfig
 from tallygate.kube.informer import Informer, InformerStatus
 from tallygate.kube.reflector import WatchTimeouts
 from tallygate.server.asking.answerer import OpenedState
@@ -29,7 +29,6 @@ from tallygate.server.interfaces import ReadinessStatus
 from tallygate.state.informers.device_cache import DeviceCache
 from tallygate.state.informers.pod_templates import PodTemplates
 
-_VERSION_TIMEOUT_SECONDS: Final = 2.0
 _RETRY_AFTER_SECONDS: Final = 5
 _REQUIRED: Final = (kinds.NAMESPACES, kinds.PODS, kinds.NODES)
 """The resources without which no answer has a value; without others an answer says what is not known."""
@@ -53,10 +52,8 @@ class AskedCluster:
         self._limit_ranges: tuple[int | None, LimitRangeIndex] = None, LimitRangeIndex()
 
     def start(self) -> None:
-        """Start all watches; the version that the API server reports decides the scheduler's rules and messages."""
-        git_version = read_git_version(self._client, _VERSION_TIMEOUT_SECONDS)
-        if git_version is not None:
-            self._cache.set_version(git_version)
+        """Start all watches, with the rules of the version that the API server reports."""
+        self._informers.read_version(self._client)
         self._informers.start()
         self._ledger_informer.start()
         self._devices.start_building()

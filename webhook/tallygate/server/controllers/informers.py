@@ -118,6 +118,13 @@ class ClusterInformers:
         if self.state.pod_templates is not None:
             self.state.pod_templates.apply(event)
 
+    def read_version(self, client: ApiClient) -> None:
+        """Apply the rules and messages of the version that the API server reports; call it before the start."""
+        git_version = read_git_version(client, _VERSION_TIMEOUT_SECONDS)
+        if git_version is not None:
+            self.state.set_version(git_version)
+            self.scheduler_cache.set_version(git_version)
+
     def start(self) -> None:
         for informer in self._informers.values():
             informer.start()
@@ -480,10 +487,8 @@ class GateInformers:
         self._informers.request_progress()
 
     def start(self) -> None:
-        """Start all watches. The version that the API server reports decides the scheduler's rules and messages."""
-        git_version = read_git_version(self._client, _VERSION_TIMEOUT_SECONDS)
-        if git_version is not None:
-            self._informers.scheduler_cache.set_version(git_version)
+        """Start all watches, with the rules of the version that the API server reports."""
+        self._informers.read_version(self._client)
         self._informers.start()
 
     def stop(self) -> None:

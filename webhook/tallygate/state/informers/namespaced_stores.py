@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from tallygate.accounting.kubernetes_versions.version import DEFAULT_VERSION
 from tallygate.accounting.pod_defaults import PodDefaults, create_pod_defaults
 from tallygate.kube import resource_codec
 from tallygate.objects.core import LimitRange, ResourceQuota
@@ -105,9 +106,13 @@ QUOTA_CODEC = create_codec(
 
 
 class PodDefaultsStore:
-    """All LimitRanges, PriorityClasses and RuntimeClasses: the values that built-in admission fills into new pods."""
+    """All LimitRanges, PriorityClasses and RuntimeClasses: the values that built-in admission fills into new pods.
+
+    `version` is that of the API server, the default one while it is not known.
+    """
 
     def __init__(self) -> None:
+        self.version = DEFAULT_VERSION
         self.limit_ranges: NamespacedStore[ObjectRecord[LimitRange]] = NamespacedStore()
         self.priority_classes: NamespacedStore[ObjectRecord[PriorityClass]] = NamespacedStore()
         self.runtime_classes: NamespacedStore[ObjectRecord[RuntimeClass]] = NamespacedStore()
@@ -157,6 +162,7 @@ class PodDefaultsStore:
             has_limit_ranges=has_limit_ranges,
             has_priority_classes=has_priority_classes,
             has_runtime_classes=has_runtime_classes,
+            version=self.version,
         )
 
 
