@@ -1,7 +1,7 @@
 """The devices of an incoming pod: claims from templates, as their controller creates them, and what is allocated."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from e2e.errors import ClusterError
@@ -12,34 +12,83 @@ _PAUSE: Final = 0.02  # seconds between polls
 _WITHIN: Final = 20.0  # seconds
 
 
-def create_template_claims(api: Api, pod: Object, objects: Sequence[Object]) -> list[Object]:
+def create_template_claims(
+    api: Api, pod: Object, objects: Sequence[Object], group: Object | None = None
+) -> list[Object]:
     """Create the claims of a pod's templates, but of late ones, and return them; set their names in the pod's status.
+
+    A claim that the PodGroup has made is named there, too.
 
     Raises:
         RejectedError: if the API server rejects a claim, or has rejected its template.
     """
-    namespace = pod["metadata"]["namespace"]
-    templates = {each["metadata"]["name"]: each for each in objects if each["kind"] == "ResourceClaimTemplate"}
-    owner = {"apiVersion": "v1", "kind": "Pod", "controller": True} | {
-        key: pod["metadata"][key] for key in ("name", "uid")
+    of_group = {
+        each["name"]: name
+        for each in (group["spec"].get("resourceClaims", ()) if group is not None else ())
+        if group is not None and each in pod["spec"].get("resourceClaims", ())
+        for name in [_find_status(group, each["name"])]
     }
-    statuses, made = [], []
-    for reference in pod["spec"].get("resourceClaims", ()):
+    own = [each for each in pod["spec"].get("resourceClaims", ()) if each["name"] not in of_group]
+    made = _create_claims(api, pod, own, objects)
+    names = {name: each["metadata"]["name"] for name, each in made.items()} | of_group
+    _name_claims(api, pod, {name: claim for name, claim in names.items() if claim})
+    return list(made.values())
+
+
+def create_group_claims(api: Api, group: Object, objects: Sequence[Object]) -> list[Object]:
+    """Create the claims of a PodGroup's templates, but of late ones, and return them; set their names in its status.
+
+    Raises:
+        RejectedError: if the API server rejects a claim.
+    """
+    missing = {each["metadata"]["name"] for each in objects if each["kind"] == "ResourceClaimTemplate"}
+    entries = [
+        each for each in group["spec"].get("resourceClaims", ()) if each.get("resourceClaimTemplateName") in missing
+    ]
+    made = _create_claims(api, group, entries, objects)
+    _name_claims(api, group, {name: each["metadata"]["name"] for name, each in made.items()})
+    return list(made.values())
+
+
+def _create_claims(
+    api: Api, owner: Object, references: Sequence[Object], objects: Sequence[Object]
+) -> dict[str, Object]:
+    """Create the claims of templates, and return them by the names of the references."""
+    templates = {each["metadata"]["name"]: each for each in objects if each["kind"] == "ResourceClaimTemplate"}
+    reference_to_owner = {"controller": True} | {
+        **{key: owner[key] for key in ("apiVersion", "kind")},
+        **{key: owner["metadata"][key] for key in ("name", "uid")},
+    }
+    made = dict[str, Object]()
+    for reference in references:
         if "resourceClaimTemplateName" in reference:
             template = templates.get(reference["resourceClaimTemplateName"])
             if template is None:
                 raise RejectedError(f"the template {reference['resourceClaimTemplateName']} was rejected")
             if LATE in template["metadata"].get("annotations", {}):
                 continue
-            name = f"{pod['metadata']['name']}-{reference['name']}"
-            metadata = {"name": name, "namespace": namespace, "ownerReferences": [owner]}
+            metadata = {
+                "name": f"{owner['metadata']['name']}-{reference['name']}",
+                "namespace": owner["metadata"]["namespace"],
+                "ownerReferences": [reference_to_owner],
+            }
             claim = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": metadata}
-            made.append(drop_managed_fields(api.make(claim | template["spec"])))
-            statuses.append({"name": reference["name"], "resourceClaimName": name})
-    if made:
-        status = api.put_status(pod | {"status": pod["status"] | {"resourceClaimStatuses": statuses}})
-        pod["metadata"], pod["status"] = status["metadata"], status["status"]
+            made[reference["name"]] = drop_managed_fields(api.make(claim | template["spec"]))
     return made
+
+
+def _name_claims(api: Api, owner: Object, names: Mapping[str, str]) -> None:
+    """Set the names of claims in the status of their owner."""
+    if names:
+        statuses = [{"name": name, "resourceClaimName": claim} for name, claim in names.items()]
+        status = api.put_status(owner | {"status": owner.get("status", {}) | {"resourceClaimStatuses": statuses}})
+        owner["metadata"], owner["status"] = status["metadata"], status["status"]
+
+
+def _find_status(group: Object, name: str) -> str:
+    """Return the claim of an entry of a PodGroup; empty if none was made."""
+    statuses = group.get("status", {}).get("resourceClaimStatuses", ())
+    return next((str(each["resourceClaimName"]) for each in statuses if each["name"] == name), "")
 
 
 def list_allocations(api: Api, pod: Object, before: Sequence[Object]) -> dict[str, list[Object]]:

@@ -33,7 +33,13 @@ _GROUP = re.compile(
     r'"Attempting to schedule pod group"|"Error scheduling pod; retrying"|'
     r'(?P<kept_out>"Status after running PreEnqueue plugin" pod="[^"]+" plugin="(?!SchedulingGates)\w+")'
 )
-_RACES = (" got allocated elsewhere in the meantime", " is in the process of being allocated")
+_RACES = (
+    " got allocated elsewhere in the meantime",
+    " is in the process of being allocated",
+    # two pods of a PodGroup reserve a claim for it at once, the second one twice or too often
+    "]: Duplicate value: ",
+    ": the object has been modified; please apply your changes to the latest version",
+)
 _FEASIBLE = r"\d+ feasibleNodes=(\d+)\n"
 
 
@@ -133,7 +139,7 @@ class SchedulerDumps:
             return False
 
     def has_raced(self, since: int) -> bool:
-        """Return whether two pods have allocated one claim at once since then, so that one of them tries again."""
+        """Return whether two pods have changed one claim at once since then, so that one of them tries again."""
         return any(text in _read_from(self._plane.scheduler.log, since) for text in _RACES)
 
     def has_preempted(self, pod: str, since: int) -> bool:

@@ -1,17 +1,22 @@
 """PodGroups with their pods, in a drawn cluster: alike or not, with a quorum that some of them may miss."""
 
 import copy
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from e2e.scheduling.draw.case import draw_case_from, draw_device_case
 from e2e.scheduling.draw.cluster_parts import DrawnCase
 from e2e.scheduling.draw.containers import containers
+from e2e.scheduling.draw.device_claims import LATE
 from e2e.scheduling.draw.dice import Dice
 from e2e.scheduling.draw.names import Json
 
 NAME = "group"
 HOLD = "example.com/until-all-are-there"
 """The scheduling gate of the first pod, which keeps the group out of the queue until all are there."""
+
+RESERVED = "example.com/reserved"
+"""The annotation of a PodGroup for which an earlier cycle has reserved the claims that it names."""
 
 _ABOUT = {
     "resources": 5.0,
@@ -42,6 +47,7 @@ def draw_group(seed: int, number: int) -> DrawnGroup:
         about = frozenset(dice.pick_weighted(_ABOUT) for _ in range(dice.pick_weighted({1: 5, 2: 2})))
         cluster = draw_case_from(Dice(f"{seed}/{number}/group/cluster", about))
     template = cluster.pod
+    _make_templates(dice, cluster)
     for field in ("volumes", "schedulingGates"):
         template["spec"].pop(field, None)
     template["spec"]["schedulingGroup"] = {"podGroupName": NAME}
@@ -49,7 +55,45 @@ def draw_group(seed: int, number: int) -> DrawnGroup:
     members = [_create_member(dice, template, f"m{index}-{number}") for index in range(count)]
     placed = _join(dice, cluster, template) if dice.chance(0.25) else 0
     members[0]["spec"]["schedulingGates"] = [{"name": HOLD}]
-    return DrawnGroup(cluster, _create_group(dice, template, count + placed), members)
+    group = _create_group(dice, template, count + placed)
+    if entries := list(_draw_claims(dice, template, cluster)):
+        group["spec"]["resourceClaims"] = entries
+        if dice.chance(0.3):
+            group["metadata"]["annotations"] = {RESERVED: ""}
+    return DrawnGroup(cluster, group, members)
+
+
+def _make_templates(dice: Dice, cluster: DrawnCase) -> None:
+    """Make templates of half of the claims without devices that the incoming pod names."""
+    names = {
+        each["metadata"]["name"]: each
+        for each in cluster.objects
+        if each["kind"] == "ResourceClaim" and "status" not in each and "finalizers" not in each["metadata"]
+    }
+    for reference in cluster.pod["spec"].get("resourceClaims", ()):
+        claim = names.get(reference.get("resourceClaimName"))
+        if claim is not None and dice.chance(0.5):
+            claim |= {"kind": "ResourceClaimTemplate", "spec": {"spec": claim["spec"]}}
+            reference["resourceClaimTemplateName"] = reference.pop("resourceClaimName")
+
+
+def _draw_claims(dice: Dice, template: Json, cluster: DrawnCase) -> Iterator[Json]:
+    """Yield the claims of the group: mostly those that its pods name, seldom others."""
+    for reference in template["spec"].get("resourceClaims", ()):
+        if dice.chance(0.7):
+            entry = dict(reference)
+            if dice.chance(0.1):
+                entry[dice.pick(("name", *(key for key in entry if key != "name")))] += "-other"
+            yield entry
+    on_time = [
+        each["metadata"]["name"]
+        for each in cluster.objects
+        if each["kind"] == "ResourceClaimTemplate" and LATE not in each["metadata"].get("annotations", {})
+    ]
+    if on_time and dice.chance(0.1):
+        yield {"name": "unused", "resourceClaimTemplateName": dice.pick(on_time)}
+    if dice.chance(0.03):
+        yield {"name": "missing", "resourceClaimName": "missing"}
 
 
 def _create_member(dice: Dice, template: Json, name: str) -> Json:

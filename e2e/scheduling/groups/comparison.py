@@ -1,8 +1,9 @@
 """The differences between the predictions of the pods of a group and the results of the scheduler."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy
 
 import msgspec
 
@@ -14,7 +15,9 @@ from tallygate.accounting.cluster.ingest import ingest
 from tallygate.accounting.kubernetes_versions.version import parse_minor, select_version
 from tallygate.accounting.scheduling.filters import run_filters
 from tallygate.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.accounting.scheduling.node_choice import find_choices
 from tallygate.accounting.scheduling.placement import PlacementSession, open_placement_session
+from tallygate.accounting.scheduling.pod_group_cycle import GroupCycle
 from tallygate.accounting.scheduling.prediction import Feasibility
 from tallygate.accounting.scheduling.schedule import schedule_one
 from tallygate.accounting.scheduling.scoring import DEFAULT_SCORING
@@ -27,6 +30,7 @@ from tests.accounting.scheduling.product_scheduler import create_full_cluster, l
 _OF_OTHER = "failed to schedule other pod from a pod group: "
 _PREEMPTION = "pod group preemption: "
 _UNSCHEDULABLE = "pod group is unschedulable, "
+_MAX_STEPS = 2_000
 _COMPLETED = re.compile(
     r", (deallocation and deletion of ResourceClaims|deallocation of PodGroup ResourceClaim) completed$"
 )
@@ -39,7 +43,7 @@ def create_group_cluster(case: RecordedGroup) -> Cluster:
     for pod in case.pods:
         cluster.pod_groups.put_pod(decode_pod(pod))
     ingest(cluster, "PodGroup", msgspec.json.encode(case.group))
-    cluster.pod_groups.has_gate = True
+    cluster.pod_groups.has_gate = cluster.pod_groups.has_claim_gate = True
     return cluster
 
 
@@ -88,6 +92,14 @@ def find_differences(case: RecordedGroup) -> Iterator[str]:
         return
     if set(placed) != predicted:
         yield f"placed {sorted(placed)}, answered {sorted(predicted)}"
+        return
+    lines = list(_compare_messages(case, predictions))
+    if lines and not _is_explained(case):
+        yield from lines
+
+
+def _compare_messages(case: RecordedGroup, predictions: Mapping[str, PredictionDetails]) -> Iterator[str]:
+    """Yield a line for each message that differs from the predicted one, of a group of which no pod is bound."""
     for name, result in case.results.items():
         details = predictions[name]
         message = details.prediction.message
@@ -96,6 +108,62 @@ def find_differences(case: RecordedGroup) -> Iterator[str]:
         )
         if not result.node and not is_error and not _is_equal(result.message, message, details):
             yield f"{name}: scheduler: {result.message!r}\n     answered:  {message!r}"
+
+
+def _is_explained(case: RecordedGroup) -> bool:
+    """Return whether the results follow where each pod may have had any of the nodes that the scheduler may choose.
+
+    The results of a cycle that bound nothing do not show which nodes the pods had.
+    """
+    quorum = case.group["spec"]["schedulingPolicy"].get("gang", {}).get("minCount", 1)
+    with _open(case) as (cluster, session):
+        key = case.group["metadata"]["namespace"], case.group["metadata"]["name"]
+        search = _ChoiceSearch(case, cluster, session)
+        return search.explains(0, GroupCycle(quorum, len(cluster.pod_groups.list_placed(key)), len(case.members)))
+
+
+class _ChoiceSearch:
+    """A search through the nodes that the pods of a group may have had in a cycle that bound none."""
+
+    def __init__(self, case: RecordedGroup, cluster: Cluster, session: PlacementSession) -> None:
+        self._results = case.results
+        self._members = sorted(case.members, key=lambda member: str(member["metadata"]["creationTimestamp"]))
+        self._cluster, self._session, self._left = cluster, session, _MAX_STEPS
+        self._placed: list[str] = []
+
+    def explains(self, index: int, cycle: GroupCycle) -> bool:
+        """Return whether some choice for the pods from an index on has the results of the scheduler."""
+        self._left -= 1
+        if self._left < 0:
+            return False
+        if not cycle.may_succeed or index == len(self._members):
+            return self._ends_alike(index, cycle)
+        name = self._members[index]["metadata"]["name"]
+        pod = IncomingPod.from_pod(decode_pod(self._members[index]), self._cluster.priority_classes)
+        diagnosis = run_filters(pod, self._cluster)
+        if not len(diagnosis.feasible):
+            message = schedule_one(pod, self._cluster, diagnosis, may_preempt=False).message
+            return message == self._results[name].message and self.explains(index + 1, _advance(cycle, 0))
+        self._placed.append(name)
+        for node in find_choices(pod, self._cluster, diagnosis.feasible).tolist():
+            mark = self._session.mark()
+            if self._session.assume(pod, node) and self.explains(index + 1, _advance(cycle, 1)):
+                return True
+            self._session.return_to(mark)
+        self._placed.pop()
+        return False
+
+    def _ends_alike(self, index: int, cycle: GroupCycle) -> bool:
+        untried = [member["metadata"]["name"] for member in self._members[index:]]
+        return all(self._results[name].message == cycle.shortage for name in untried) and all(
+            self._results[name].message.startswith(_UNSCHEDULABLE + cycle.shortage) for name in self._placed
+        )
+
+
+def _advance(cycle: GroupCycle, placed: int) -> GroupCycle:
+    following = copy(cycle)
+    following.record(1, placed)
+    return following
 
 
 def _list_errors(case: RecordedGroup) -> set[str]:

@@ -1,13 +1,14 @@
 """One cycle of the scheduler for a PodGroup: its pods are let go at once, and the first result of each is recorded."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from e2e.errors import ClusterError
 from e2e.scheduling.api import Api, Object, drop_managed_fields
-from e2e.scheduling.device_allocations import create_template_claims
-from e2e.scheduling.draw.pod_groups import HOLD, DrawnGroup
+from e2e.scheduling.device_allocations import create_group_claims, create_template_claims
+from e2e.scheduling.draw.pod_groups import HOLD, RESERVED, DrawnGroup
 from e2e.scheduling.scheduler_dumps import SchedulerDumps
 from e2e.scheduling.stored_cluster import create_cluster, uid
 
@@ -47,10 +48,11 @@ class GroupRunner:
         """
         with create_cluster(self._api, self._dumps, drawn.cluster) as cluster:
             group = self._api.make(drawn.group)
-            members, objects = list[Object](), list(cluster.objects)
+            members, objects = list[Object](), self._reserve(cluster.objects, group)
+            objects += create_group_claims(self._api, group, cluster.objects)
             for each in drawn.members:
                 member = self._api.make(each)
-                objects += create_template_claims(self._api, member, cluster.objects)
+                objects += create_template_claims(self._api, member, cluster.objects, group)
                 members.append(member)
             self._dumps.wait_until_waiting({uid(each) for each in members})
             log_position = self._dumps.get_log_position()
@@ -65,6 +67,22 @@ class GroupRunner:
             return RecordedGroup(
                 cluster.nodes, cluster.pods, objects, drop_managed_fields(group), list(map(_clean, members)), results
             )
+
+    def _reserve(self, objects: Sequence[Object], group: Object) -> list[Object]:
+        """Reserve the claims with devices that a group names for it, as an earlier cycle does; return all."""
+        entries = (
+            group["spec"].get("resourceClaims", ()) if RESERVED in group["metadata"].get("annotations", {}) else ()
+        )
+        names = {each.get("resourceClaimName") for each in entries}
+        consumer = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups"} | {
+            key: group["metadata"][key] for key in ("name", "uid")
+        }
+        return [
+            drop_managed_fields(self._api.put_status(each | {"status": each["status"] | {"reservedFor": [consumer]}}))
+            if each["kind"] == "ResourceClaim" and _name(each) in names and "allocation" in each.get("status", {})
+            else each
+            for each in objects
+        ]
 
     def _read(self, pod: Object, log_position: int) -> MemberResult:
         """Return the first result of a pod; where pods that share a claim had to try again, the last one.

@@ -163,7 +163,7 @@ def test_a_gate_of_one_pod_keeps_the_group_out_of_the_queue() -> None:
         (
             37,
             {"resourceClaims": [{"name": "c", "resourceClaimTemplateName": "t"}]},
-            "its claims from templates are not modelled",
+            "whether kube-scheduler has the feature gate DRAWorkloadResourceClaims on is not known",
         ),
         (37, {"resourceClaims": [{"name": "c", "resourceClaimName": "c"}]}, ""),
     ],

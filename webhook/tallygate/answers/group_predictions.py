@@ -10,6 +10,12 @@ from dataclasses import dataclass, replace
 from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.cluster.pod_groups import find_group_key
 from tallygate.accounting.scheduling.filters import run_filters
+from tallygate.accounting.scheduling.group_claim_release import (
+    ClaimRelease,
+    TriedClaims,
+    inspect_claims,
+    release_claims,
+)
 from tallygate.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.accounting.scheduling.placement import PlacementSession
 from tallygate.accounting.scheduling.plugins.resource_claims import find_hold_reason as find_claim_hold_reason
@@ -180,7 +186,7 @@ class _GroupAttempt:
 
     def _run(self, cycle: GroupCycle, scoring: Scoring, *, with_node_lines: bool) -> list[PredictionDetails]:
         """Try the members one after the other, and take all back if the quorum is not reached."""
-        mark, tried = self._session.mark(), list[PredictionDetails]()
+        mark, tried, claims = self._session.mark(), list[PredictionDetails](), list[TriedClaims]()
         error = ""
         for member in self._members:
             if not cycle.may_succeed or error:
@@ -191,15 +197,18 @@ class _GroupAttempt:
             tried.append(replace(details, evictions=(), remedies=()))
             cycle.record(member.count, details.prediction.placed_count)
             error = _find_error(details.prediction)
+            claims.append(self._inspect_claims(member, details.prediction))
             if _may_fail_later(details.prediction):
                 self._session.return_to(mark)
                 return [self._leave_open(each) for each in self._members]
         if cycle.has_succeeded and not error:
             return tried
         self._session.return_to(mark)
-        if not error and all(map(_is_rejected_before_devices, tried)):
-            return [self._hold(member, ScheduleResult(None, (), NO_DEVICE_STATE)) for member in self._members]
-        preemption = describe_preemption(self._members[0].incoming, self._cluster)
+        release = self._release_claims(tried, claims)
+        if not error and release.error:
+            return [self._hold(member, ScheduleResult(None, (), release.error)) for member in self._members]
+        first = self._members[0].incoming
+        preemption = release.text if release.is_final else describe_preemption(first, self._cluster, release.text)
         message = f"{_ERROR_OF_OTHER}{error}" if error else describe_placed_pod(cycle.shortage, preemption)
         rest = f"{_ERROR_OF_OTHER}{error}" if error else cycle.shortage
         is_unknown = any(details.prediction.unmodelled for details in tried)
@@ -209,6 +218,22 @@ class _GroupAttempt:
             return failed
         note = f"scheduling group {self._key[1]}: which pods of a lower priority it would preempt"
         return [_add_note(details, note) for details in failed]
+
+    def _inspect_claims(self, member: _Member, prediction: Prediction) -> TriedClaims:
+        result = prediction.next_result
+        diagnosis = (result.diagnosis if result is not None else None) or prediction.diagnosis
+        return inspect_claims(member.incoming, self._cluster, diagnosis, self._cluster.pod_groups.get_uid(self._key))
+
+    def _release_claims(self, tried: Sequence[PredictionDetails], claims: Sequence[TriedClaims]) -> ClaimRelease:
+        """Return what becomes of the claims of the group once its pods have no nodes."""
+        if self._group is None or all(map(_is_rejected_before_devices, tried)):
+            return ClaimRelease(error=NO_DEVICE_STATE)
+        has_state = [
+            each for each, details in zip(claims, tried, strict=True) if not _is_rejected_before_devices(details)
+        ]
+        has_placed = bool(self._cluster.pod_groups.list_placed(self._key))
+        first = self._members[0].incoming
+        return release_claims(self._group, first, has_state, self._cluster, has_placed=has_placed)
 
 
 def _is_rejected_before_devices(details: PredictionDetails) -> bool:

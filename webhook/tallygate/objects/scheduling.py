@@ -358,9 +358,10 @@ class PodGroupCondition(msgspec.Struct, rename="camel", frozen=True, omit_defaul
 
 
 class PodGroupStatus(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
-    """`status` of a PodGroup."""
+    """`status` of a PodGroup; the claims are those that were made from templates."""
 
     conditions: list[PodGroupCondition] | None = None
+    resource_claim_statuses: list[PodResourceClaimStatus] | None = None
 
 
 class PodGroup(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):

@@ -140,6 +140,8 @@ def _put_device_object(
     cluster: Cluster, item: ResourceSlice | ResourceClaim | ResourceClaimTemplate | DeviceTaintRule
 ) -> None:
     _get_devices(cluster).put(item)
+    if isinstance(item, ResourceClaim):
+        cluster.pod_groups.put_claim(item)
 
 
 class _Handler(NamedTuple):

@@ -3,14 +3,26 @@
 Source: podGroupStateData in pkg/scheduler/backend/cache/podgroupstate.go, v1.37.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+
+from msgspec.structs import replace
 
 from tallygate.accounting.charge import has_ended
+from tallygate.objects.devices import ResourceClaim
 from tallygate.objects.meta import ObjectMeta
 from tallygate.objects.scheduling import PodGroup, PodGroupStatus, SchedulingPod, SchedulingPodSpec
 
 GATE = "GenericWorkload"
 """The feature gate with which kube-scheduler places the pods of a PodGroup together."""
+
+CLAIM_GATE = "DRAWorkloadResourceClaims"
+"""The feature gate with which a PodGroup has claims of its own, which kube-scheduler reserves for it."""
+
+GATES = (GATE, CLAIM_GATE)
+"""The feature gates on which predictions depend, and that no API reports."""
+
+API_GROUP = "scheduling.k8s.io"
+RESOURCE = "podgroups"
 
 _SCHEDULED = "PodGroupInitiallyScheduled"  # kube-scheduler alone writes this condition
 
@@ -19,20 +31,34 @@ class PodGroups:
     """The PodGroups and their pods, by namespace and name.
 
     `are_known` is set if all PodGroups of the cluster are here. `has_gate` is set if kube-scheduler is known to have
-    the gate: an API server serves PodGroups whether or not it has.
+    the gate: an API server serves PodGroups whether or not it has. `has_claim_gate` is set if it is known to reserve
+    claims for PodGroups.
     """
 
     def __init__(self) -> None:
         self.are_known = False
         self.has_gate = False
+        self.has_claim_gate = False
         self._groups: dict[tuple[str, str], PodGroup] = {}
         self._placed: dict[tuple[str, str], list[SchedulingPod]] = {}
         self._pending: dict[tuple[str, str], list[SchedulingPod]] = {}
 
+    def turn_on(self, gates: Collection[str]) -> None:
+        """Count these feature gates as on."""
+        self.has_gate = self.has_gate or GATE in gates
+        self.has_claim_gate = self.has_claim_gate or CLAIM_GATE in gates
+
     def put(self, group: PodGroup) -> None:
-        """Add a PodGroup, or replace its previous version; a condition of kube-scheduler shows its gate."""
+        """Add a PodGroup, or replace its previous version; a condition of kube-scheduler shows its gate.
+
+        A manifest of a stored group, which has no UID, leaves its status.
+        """
         meta = group.metadata or ObjectMeta()
-        self._groups[meta.namespace or "default", meta.name or ""] = group
+        key = meta.namespace or "default", meta.name or ""
+        stored = self._groups.get(key)
+        if stored is not None and not meta.uid:
+            group = replace(group, metadata=stored.metadata, status=stored.status)
+        self._groups[key] = group
         conditions = (group.status or PodGroupStatus()).conditions or ()
         self.has_gate = self.has_gate or any(condition.type == _SCHEDULED for condition in conditions)
 
@@ -46,9 +72,21 @@ class PodGroups:
         elif pod.metadata is None or pod.metadata.deletion_timestamp is None:
             self._pending.setdefault(key, []).append(pod)
 
+    def put_claim(self, claim: ResourceClaim) -> None:
+        """Read a claim: kube-scheduler, nearly alone, reserves one for a PodGroup, which shows its gate."""
+        consumers = (claim.status.reserved_for if claim.status else None) or ()
+        self.has_claim_gate = self.has_claim_gate or any(
+            consumer.api_group == API_GROUP and consumer.resource == RESOURCE for consumer in consumers
+        )
+
     def find(self, key: tuple[str, str]) -> PodGroup | None:
         """Return a PodGroup; None if it is not here."""
         return self._groups.get(key)
+
+    def get_uid(self, key: tuple[str, str]) -> str:
+        """Return the UID of a PodGroup, empty for one that is not stored."""
+        group = self._groups.get(key)
+        return (group.metadata.uid if group is not None and group.metadata is not None else None) or ""
 
     def list_placed(self, key: tuple[str, str]) -> Sequence[SchedulingPod]:
         """Return the pods of a PodGroup that have a node."""

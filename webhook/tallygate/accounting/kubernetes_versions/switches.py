@@ -286,7 +286,9 @@ FEATURE_GATES = (
     FeatureGate("DRAOptionalNodeOperations", None, "not modelled: `skipNodeOperations` of slices"),
     FeatureGate("DRAPartitionableDevicesType", None, "not modelled: `partitionTypeAttribute` of slices"),
     FeatureGate(
-        "DRAWorkloadResourceClaims", None, "claims of a PodGroup; those that it has from templates are not modelled"
+        "DRAWorkloadResourceClaims",
+        None,
+        "claims of a PodGroup; `unknown` for those from templates where it is not known to be on",
     ),
     FeatureGate(
         "GenericWorkload", None, "pods of a PodGroup are placed together; `unknown` where it is not known to be on"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -12,6 +12,7 @@ from tallygate.accounting.allocation.planned_requests import AllocationError, Un
 from tallygate.accounting.allocation.pools import list_devices
 from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.cluster.device_index import ClaimKey, DeviceIndex, StoredClaim
+from tallygate.accounting.cluster.pod_groups import API_GROUP, RESOURCE, find_group_key
 from tallygate.accounting.devices.consumed_capacity import CapacityRequestError
 from tallygate.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.accounting.scheduling.plugins import resource_claims
@@ -27,7 +28,10 @@ from tallygate.objects.meta import ObjectMeta
 
 def shares_claims(pod: IncomingPod, cluster: Cluster) -> bool:
     """Return whether copies of a pod share a claim without devices: the first copy decides for all."""
-    return cluster.devices is not None and any(claim.resource_claim_name for claim in pod.spec.resource_claims or ())
+    return cluster.devices is not None and any(
+        claim.resource_claim_name or resource_claims.find_group_entry(pod, claim, cluster) is not None
+        for claim in pod.spec.resource_claims or ()
+    )
 
 
 def may_fail(pod: IncomingPod, cluster: Cluster) -> bool:
@@ -98,11 +102,12 @@ class AssumedDevices:
         allocations = allocate_on_node(pod, cluster, node_index, of_pod)
         if isinstance(allocations, NodeRejection):
             return False
-        put = self._put(pod, devices, list_claims_on_node(pod, cluster, node_index, of_pod), allocations)
+        claims = list_claims_on_node(pod, cluster, node_index, of_pod)
+        put = self._put(pod, devices, zip(claims, allocations, strict=True), of_pod)
         before = [claim for claim in of_pod.claims if resource_claims.get_allocation(claim) is not None]
         for claim in before:
-            if not resource_claims.is_reserved_for(claim, pod.uid):
-                self._replace(devices, _reserve(claim, self._create_consumer(pod)))
+            if not resource_claims.is_reserved_for(claim, pod, cluster):
+                self._replace(devices, _reserve(claim, self._create_consumer(pod, claim, of_pod)))
         self.by_copy.append(CopyClaims(cluster.nodes.get_name(node_index), (*before, *put)))
         return True
 
@@ -114,27 +119,35 @@ class AssumedDevices:
         """Free the devices again that were taken since a mark."""
         devices = self._cluster.devices
         if devices is not None:
-            for claim in self._made[mark.made :]:
-                devices.remove(claim)
             for key, stored in reversed(self._replaced[mark.replaced :]):
                 devices.replace_claim(key, stored)
+            for claim in self._made[mark.made :]:
+                devices.remove(claim)
         for taken, start in ((self.by_copy, mark.copies), (self._made, mark.made), (self._replaced, mark.replaced)):
             del taken[start:]
 
     def _put(
-        self, pod: IncomingPod, devices: DeviceIndex, claims: Sequence[ResourceClaim], allocations: Sequence[Allocation]
+        self,
+        pod: IncomingPod,
+        devices: DeviceIndex,
+        allocated: Iterable[tuple[ResourceClaim, Allocation]],
+        of_pod: resource_claims.DevicesOfPod,
     ) -> list[ResourceClaim]:
-        """Put the claims with their allocations, and return them under their own names."""
+        """Put the claims with their allocations, and return them under their own names.
+
+        A claim that will be made for a PodGroup keeps its name, under which the next pod of the group finds it.
+        """
         named = []
-        for claim, allocation in zip(claims, allocations, strict=True):
+        for claim, allocation in allocated:
             meta = claim.metadata or ObjectMeta()
-            status = ResourceClaimStatus(allocation.to_status(), [self._create_consumer(pod)])
+            status = ResourceClaimStatus(allocation.to_status(), [self._create_consumer(pod, claim, of_pod)])
             named.append(ResourceClaim(meta, claim.spec, status))
             if (pod.namespace, meta.name or "") in devices.claims.stored:
                 self._replace(devices, named[-1])
                 continue
-            # no name of a stored claim has a space
-            meta = ObjectMeta(name=f"copy {len(self._made)}", namespace=pod.namespace)
+            if meta.name not in of_pod.of_group:
+                # no name of a stored claim has a space
+                meta = ObjectMeta(name=f"copy {len(self._made)}", namespace=pod.namespace)
             self._made.append(ResourceClaim(meta, claim.spec, status))
             devices.put(self._made[-1])
         return named
@@ -145,8 +158,13 @@ class AssumedDevices:
         self._replaced.append((key, devices.claims.stored[key]))
         devices.put(claim)
 
-    def _create_consumer(self, pod: IncomingPod) -> ClaimConsumer:
-        """Return the next copy of a pod as a consumer of its claims: no two copies have one UID."""
+    def _create_consumer(
+        self, pod: IncomingPod, claim: ResourceClaim, of_pod: resource_claims.DevicesOfPod
+    ) -> ClaimConsumer:
+        """Return the consumer of a claim of the next copy of a pod: its PodGroup, or the copy with a UID of its own."""
+        key = find_group_key(pod.pod)
+        if key is not None and (claim.metadata or ObjectMeta()).name in of_pod.of_group:
+            return ClaimConsumer(API_GROUP, RESOURCE, key[1], uid=self._cluster.pod_groups.get_uid(key))
         return ClaimConsumer(resource="pods", name=pod.name, uid=f"copy {len(self.by_copy)}")
 
 

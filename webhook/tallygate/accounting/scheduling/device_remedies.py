@@ -124,7 +124,7 @@ def _apply(devices: DeviceIndex, change: _Change) -> Iterator[None]:
 def _list_changes(pod: IncomingPod, cluster: Cluster, devices: DeviceIndex) -> Iterator[_Changes]:
     """Yield the changes of the claims of a pod that have no devices, and of the templates of its claims."""
     for reference in pod.spec.resource_claims or ():
-        claim = find_claim(pod, reference, devices)
+        claim = find_claim(pod, reference, cluster, devices)
         if claim is None or get_allocation(claim) is not None:
             continue
         place, template = f"claim {format_name(claim)}", None

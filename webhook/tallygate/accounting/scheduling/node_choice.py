@@ -80,9 +80,11 @@ def find_bind_errors(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> 
         or resource_claims.find_hold_reason(pod, cluster)
     ):
         return {}
-    claims, classes, _ = resource_claims.find_devices_of_pod(pod, cluster, cluster.devices)
+    of_pod = resource_claims.find_devices_of_pod(pod, cluster, cluster.devices)
+    claims, classes = of_pod.claims, of_pod.classes
     for claim in claims:
-        problems = () if resource_claims.is_reserved_for(claim, pod.uid) else tuple(_list_reservation_problems(claim))
+        is_reserved = resource_claims.is_reserved_for(claim, pod, cluster)
+        problems = () if is_reserved else tuple(_list_reservation_problems(claim))
         if problems:
             return dict.fromkeys(nodes.tolist(), _format_rejection(claim, problems))
     if not classes:

@@ -12,7 +12,7 @@ plugins/gangscheduling/gangscheduling.go; Preempt in framework/preemption/podgro
 from collections.abc import Iterator, Sequence
 
 from tallygate.accounting.cluster.cluster import Cluster
-from tallygate.accounting.cluster.pod_groups import GATE, find_group_key
+from tallygate.accounting.cluster.pod_groups import CLAIM_GATE, GATE, PodGroups, find_group_key
 from tallygate.accounting.kubernetes_versions.switches import Switch
 from tallygate.accounting.scheduling.incoming_pod import IncomingPod, with_resolved_priority
 from tallygate.objects.scheduling import (
@@ -31,10 +31,7 @@ NO_DEVICE_STATE = 'error in "DynamicResources" PodGroupPostFilter plugins: not f
 
 _UNSCHEDULABLE = "pod group is unschedulable"
 _NO_VICTIMS = "pod group preemption: No preemption victims found for incoming preemptor"
-_POLICY_NEVER = (
-    "deallocation and deletion of ResourceClaims completed, "
-    "pod group preemption: not eligible due to preemptionPolicy=Never."
-)
+_POLICY_NEVER = "pod group preemption: not eligible due to preemptionPolicy=Never."
 _DEFAULT_POLICY = "PreemptLowerPriority"
 _DEFAULT_SCHEDULER = "default-scheduler"
 
@@ -52,16 +49,17 @@ def find_group_problem(pod: IncomingPod, cluster: Cluster) -> str:
     group = groups.find(key)
     if group is None:
         return "" if groups.are_known else "the PodGroups of this cluster are not known"
-    return next(_list_unmodelled_fields(group.spec or PodGroupSpec()), "")
+    return next(_list_unmodelled_fields(group.spec or PodGroupSpec(), groups), "")
 
 
-def _list_unmodelled_fields(spec: PodGroupSpec) -> Iterator[str]:
+def _list_unmodelled_fields(spec: PodGroupSpec, groups: PodGroups) -> Iterator[str]:
     if spec.scheduling_constraints:
         yield "its topology constraints are not modelled"
     if spec.parent_composite_pod_group_name:
         yield f"its CompositePodGroup {spec.parent_composite_pod_group_name} is not modelled"
-    if any(claim.resource_claim_template_name for claim in spec.resource_claims or ()):
-        yield "its claims from templates are not modelled"
+    has_templates = any(claim.resource_claim_template_name for claim in spec.resource_claims or ())
+    if has_templates and not groups.has_claim_gate:
+        yield f"whether kube-scheduler has the feature gate {CLAIM_GATE} on is not known"
 
 
 def get_quorum(group: PodGroup) -> int:
@@ -164,13 +162,13 @@ class GroupCycle:
         )
 
 
-def describe_preemption(pod: IncomingPod, cluster: Cluster) -> str | None:
+def describe_preemption(pod: IncomingPod, cluster: Cluster, released: str) -> str | None:
     """Return what preemption adds to the message of a group without its quorum; None if it may find victims.
 
-    `pod` is any pod of the group: all have one priority and one policy.
+    `pod` is any pod of the group: all have one priority and one policy. `released` is what became of the claims.
     """
     if pod.spec.preemption_policy == "Never":
-        return _POLICY_NEVER
+        return f"{released}, {_POLICY_NEVER}"
     has_victims = any(other.node and other.group.priority < pod.priority for other in cluster.list_pods())
     return None if has_victims else _NO_VICTIMS
 

@@ -17,7 +17,7 @@ import click
 import msgspec
 
 from tallygate.accounting.cluster.cluster import Cluster
-from tallygate.accounting.cluster.pod_groups import GATE
+from tallygate.accounting.cluster.pod_groups import GATES
 from tallygate.accounting.kubernetes_versions.switches import Switch
 from tallygate.accounting.kubernetes_versions.version import DEFAULT_VERSION
 from tallygate.accounting.node_shape import DEFAULT_MAX_PODS, HOSTNAME
@@ -294,15 +294,19 @@ def _list_waiting_names(namespace: str, state: ClusterState) -> Iterator[str]:
         yield f"pod/{pod_name} -n {pod_namespace}"
 
 
-def parse_feature_gates(_: click.Context, __: click.Parameter, text: str | None) -> bool:
-    """Return whether the text turns the feature gate of PodGroups on, the only one that predictions depend on.
+def parse_feature_gates(_: click.Context, __: click.Parameter, text: str | None) -> frozenset[str]:
+    """Return the feature gates of PodGroups that the text turns on, the only ones that predictions depend on.
 
     Raises:
         click.BadParameter: if it is about another gate.
     """
-    if text not in {None, f"{GATE}=true", f"{GATE}=false"}:
-        raise click.BadParameter(f"{text!r} is not one of {GATE}=true and {GATE}=false")
-    return text == f"{GATE}=true"
+    gates = dict[str, bool]()
+    for part in text.split(",") if text else ():
+        name, value = part.strip().partition("=")[::2]
+        if name not in GATES or value not in {"true", "false"}:
+            raise click.BadParameter(f"{part!r} is not one of {', '.join(GATES)} with =true or =false")
+        gates[name] = value == "true"
+    return frozenset(name for name, is_on in gates.items() if is_on)
 
 
 def parse_label_selector(_: click.Context, __: click.Parameter, text: str | None) -> PolicyLabelSelector | None:

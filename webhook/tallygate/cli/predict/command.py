@@ -203,10 +203,11 @@ def _parse_shape(option_value: str, config: _ScoringConfig) -> tuple[tuple[int, 
 )
 @click.option(
     "--feature-gates",
-    "has_group_gate",
-    metavar="GenericWorkload=true",
+    "gates",
+    metavar="GATE=true,…",
     callback=cluster_input.parse_feature_gates,
-    help="The scheduler has this feature gate on, which no API shows before it has placed a PodGroup.",
+    help="The cluster has these feature gates on, which no API shows before a PodGroup has used them: GenericWorkload "
+    "(PodGroups), DRAWorkloadResourceClaims (their claims).",
 )
 @click.option("-v", "--verbose", is_flag=True, help="List every node: its answer, scores, utilization and reasons.")
 @framework.data_option
@@ -227,7 +228,7 @@ def predict(  # noqa: PLR0913 -- one argument for each option
     policies: tuple[Path, ...],
     kubernetes: KubernetesVersion | None,
     scoring: str | None,
-    has_group_gate: bool,
+    gates: frozenset[str],
     verbose: bool,
     output: str,
 ) -> None:
@@ -275,7 +276,7 @@ def predict(  # noqa: PLR0913 -- one argument for each option
             raise create_no_gate_error(error, _INSTEAD) from error
         ctx.exit(print_answer_of_gate(connection, chosen_namespace or "", names, error, output))
     cluster, in_files = gathered.state.require_columns(), gathered.in_files
-    cluster.pod_groups.has_gate = cluster.pod_groups.has_gate or has_group_gate
+    cluster.pod_groups.turn_on(gates)
     with_node_lines = verbose or (output != "table" and len(gathered.pods) == 1)
     predictions = list(_predict_all(gathered, parsed_scoring, with_node_lines=with_node_lines))
     prediction_text.print_predictions(predictions, cluster, output, verbose=verbose)

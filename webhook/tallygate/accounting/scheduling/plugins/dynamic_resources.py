@@ -247,26 +247,34 @@ class ClusterNode:
 def describe_post_filter(pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis) -> str:
     """Return the message of the post-filter for a pod that fits no node: it may free the devices of an idle claim."""
     is_reported = not cluster.version.has(Switch.OMITS_CLAIM_NOTE)
-    devices, nodes = cluster.devices, diagnosis.nodes
+    devices = cluster.devices
     nothing = "no new claims to deallocate" if is_reported else ""
     if devices is None or diagnosis.pre_filter_status is not None or not resource_claims.needs_devices(pod, cluster):
         return nothing
     of_pod = resource_claims.find_devices_of_pod(pod, cluster, devices)
     if not of_pod.claims and not of_pod.classes:
         return nothing
-    is_unavailable = np.zeros(len(nodes), dtype=np.bool_)
-    for status in diagnosis.statuses:
-        if status.reason == NOT_AVAILABLE:
-            is_unavailable |= status.rejected
-    if any(
-        resource_claims.is_idle_claim(claim, pod.uid)
-        and _mask_unavailable((claim,), cluster, nodes[is_unavailable]).any()
-        for claim in of_pod.claims
-    ):
+    if has_idle_claim(pod, cluster, diagnosis, pod.uid):
         return "deallocation of ResourceClaim completed"
     if of_pod.special is not None:
         return "deletion of ResourceClaim completed"
     return "still not schedulable" if is_reported else ""
+
+
+def has_idle_claim(pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis, uid: str) -> bool:
+    """Return whether a claim that some node cannot reach is reserved for nothing but the pod or PodGroup of a UID."""
+    devices, nodes = cluster.devices, diagnosis.nodes
+    if devices is None or diagnosis.pre_filter_status is not None or not pod.spec.resource_claims:
+        return False
+    is_unavailable = np.zeros(len(nodes), dtype=np.bool_)
+    for status in diagnosis.statuses:
+        if status.reason == NOT_AVAILABLE:
+            is_unavailable |= status.rejected
+    return any(
+        resource_claims.is_idle_claim(claim, uid)
+        and bool(_mask_unavailable((claim,), cluster, nodes[is_unavailable]).any())
+        for claim in resource_claims.find_devices_of_pod(pod, cluster, devices).claims
+    )
 
 
 def _check_request(
