@@ -4,7 +4,8 @@ The waiting pods that the cluster has come first, by their age, then those of th
 runs where the first of them is predicted. With the quorum, the copies with a node stay; without it, none does.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from tallygate.accounting.cluster.cluster import Cluster
@@ -59,13 +60,19 @@ class _Member:
 class GroupPredictions:
     """The PodGroups of the pods that are predicted in one session; each is tried once, for all its pods."""
 
-    def __init__(self, asked: Iterable[PodsToPlace]) -> None:
+    def __init__(self, asked: Iterable[PodsToPlace], *, has_job_groups: bool = False) -> None:
         self._asked: dict[tuple[str, str], list[PodsToPlace]] = {}
         self._predicted: dict[int, PredictionDetails] = {}
+        self._named: dict[int, PodsToPlace] = {}
         for pods in asked:
-            key = find_group_key(pods.pod)
+            named = self._named[id(pods)] = pods.join_job_group() if has_job_groups else pods
+            key = find_group_key(named.pod)
             if key is not None and pods.count is not None:
-                self._asked.setdefault(key, []).append(pods)
+                self._asked.setdefault(key, []).append(named)
+
+    def get_named(self, pods: PodsToPlace) -> PodsToPlace:
+        """Return the pods as they name the PodGroup that is made for their Job."""
+        return self._named.get(id(pods), pods)
 
     def predict(
         self, pods: PodsToPlace, cluster: Cluster, session: PlacementSession, scoring: Scoring, *, with_node_lines: bool
@@ -87,6 +94,20 @@ class GroupPredictions:
             details = attempt.predict(scoring, with_node_lines=with_node_lines)
             self._predicted |= {id(each.source): found for each, found in zip(members, details, strict=True)}
         return self._predicted[id(pods)]
+
+
+@contextmanager
+def open_group_predictions(asked: Sequence[PodsToPlace], cluster: Cluster) -> Iterator[GroupPredictions]:
+    """Yield the PodGroups of the pods; a cluster with the gate for it has those of their Jobs until the end."""
+    groups = cluster.pod_groups
+    made = [pods.job_group for pods in asked if pods.job_group is not None] if groups.has_job_gate else []
+    for group in made:
+        groups.put(group)
+    try:
+        yield GroupPredictions(asked, has_job_groups=groups.has_job_gate)
+    finally:
+        for group in made:
+            groups.remove(group)
 
 
 def _list_members(key: tuple[str, str], asked: Sequence[PodsToPlace], cluster: Cluster) -> list[_Member]:

@@ -43,6 +43,7 @@ def predict_admitted(  # noqa: PLR0913, PLR0917  # the pods, and what a predicti
         TallygateError: if the pod is not one that an API server would store.
     """
     has_lines = with_node_lines and not (rejection is not None and rejection.has_happened)
+    pods = groups.get_named(pods)
     in_group = groups.predict(pods, cluster, session, scoring, with_node_lines=has_lines)
     if in_group is not None:
         return replace(in_group, rejection=rejection)

@@ -12,6 +12,7 @@ from tallygate.accounting.node_shape import NodeShape
 from tallygate.admission.implied_requests import ImpliedIndex, ImpliedRequests, add_requests, describe_amount
 from tallygate.admission.kinds import BUILT_IN_TARGETS, ReviewTargets, list_review_targets
 from tallygate.admission.pod_view import PodView, ReplicaCount, read_template
+from tallygate.answers.job_groups import find_job_group
 from tallygate.documents import syntax_tree
 from tallygate.documents.syntax_tree import DEFAULT_LIMITS, DocumentError, Limits, Position
 from tallygate.documents.to_json import to_json
@@ -30,7 +31,7 @@ from tallygate.manifests.unread_kinds import find_wrong_kind
 from tallygate.objects.core import PodGroupReference
 from tallygate.objects.devices import ResourceClaim, ResourceClaimTemplate
 from tallygate.objects.meta import ObjectMeta
-from tallygate.objects.scheduling import PriorityClass, SchedulingPod, SchedulingPodSpec
+from tallygate.objects.scheduling import PodGroup, PriorityClass, SchedulingPod, SchedulingPodSpec
 from tallygate.policy.matching import matches_labels
 from tallygate.policy.model import PolicySet
 from tallygate.policy.selectors import PolicyLabelSelector
@@ -63,6 +64,7 @@ class PodsToPlace:
     """A pod to place `count` times at once, called `noun`; without a `count`, once on every eligible node.
 
     `unmodelled` are the parts that are created only with the pod, so that a prediction cannot evaluate them.
+    `job_group` is the PodGroup that the Job controller makes for them where its feature gate is on.
     """
 
     subject: FindingSubject
@@ -70,6 +72,7 @@ class PodsToPlace:
     count: int | None = 1
     noun: str = "pods"
     unmodelled: tuple[str, ...] = ()
+    job_group: PodGroup | None = None
 
     @staticmethod
     def from_pod(pod: SchedulingPod, namespace: str, name: str) -> "PodsToPlace":
@@ -103,6 +106,16 @@ class PodsToPlace:
         )
         return replace(self, pod=unscheduled if meta.uid else self.pod)
 
+    def join_job_group(self) -> "PodsToPlace":
+        """Return the pods as they name the PodGroup of their Job, those of another object as they are."""
+        if self.job_group is None or self.job_group.metadata is None:
+            return self
+        spec = self.pod.spec or SchedulingPodSpec()
+        group = PodGroupReference(self.job_group.metadata.name)
+        return replace(
+            self, pod=msgspec.structs.replace(self.pod, spec=msgspec.structs.replace(spec, scheduling_group=group))
+        )
+
     def with_default_priority(self, classes: Mapping[str, PriorityClass]) -> "PodsToPlace":
         """Return the pods with priority 0 if they name a class and no class is known: every cluster has some."""
         spec = self.pod.spec or SchedulingPodSpec()
@@ -130,25 +143,17 @@ def create_pods_to_place(
             is_daemon_set = (manifest.group, manifest.kind) == _ONE_PER_NODE and count is None
             pod_count = None if is_daemon_set else replicas.count
             unmodelled = tuple(_find_unmodelled(manifest))
-            pod = _set_group(_decode_pod(typed, view)) if _is_group(manifest) else _decode_pod(typed, view)
-            yield PodsToPlace(typed.subject, pod, pod_count, replicas.noun, unmodelled)
+            pod = _decode_pod(typed, view)
+            job = find_job_group(manifest, pod, pod.metadata or ObjectMeta(), count, limits)
+            if job is not None and job.is_written:
+                pod = _set_group(pod)
+            yield PodsToPlace(typed.subject, pod, pod_count, replicas.noun, unmodelled, job.group if job else None)
 
 
 def _find_unmodelled(manifest: Manifest) -> Iterator[str]:
     spec = manifest.node.get("spec")
     if isinstance(spec, syntax_tree.Mapping) and spec.get("volumeClaimTemplates"):
         yield "volume claim templates: the claims are made with each pod"
-
-
-def _is_group(manifest: Manifest) -> bool:
-    """Return whether the pods of a Job are one scheduling group (`spec.scheduling`, Kubernetes 1.37)."""
-    spec = manifest.node.get("spec")
-    if (manifest.group, manifest.kind) == ("batch", "CronJob") and isinstance(spec, syntax_tree.Mapping):
-        template = spec.get("jobTemplate")
-        spec = template.get("spec") if isinstance(template, syntax_tree.Mapping) else None
-    elif (manifest.group, manifest.kind) != ("batch", "Job"):
-        return False
-    return isinstance(spec, syntax_tree.Mapping) and isinstance(spec.get("scheduling"), syntax_tree.Mapping)
 
 
 def _set_group(pod: SchedulingPod) -> SchedulingPod:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import click
+import msgspec
 from rich.console import Group
 from rich.text import Text
 
@@ -24,6 +25,7 @@ from tallygate.cli.output import tables
 from tallygate.cli.output.tables import Paragraph
 from tallygate.cli.predict.cluster_input import (
     create_no_pods_error,
+    feature_gates_option,
     find_prediction_policies,
     print_note,
     read_cluster,
@@ -40,7 +42,10 @@ from tallygate.cli.sources.options import (
     snapshot_option,
 )
 from tallygate.cli.sources.resource_lists import ListError
+from tallygate.documents.syntax_tree import DEFAULT_LIMITS
+from tallygate.manifests.applied_objects import list_applied_objects
 from tallygate.manifests.manifest_objects import Manifest
+from tallygate.objects.scheduling import PodGroup
 
 _INSTEAD = (
     "without this right the gate's server of asks answers by the policies of the gate, if it runs in the cluster: "
@@ -65,6 +70,7 @@ _INSTEAD = (
 )
 @policies_option
 @kubernetes_option
+@feature_gates_option
 @framework.data_option
 @click.pass_context
 def headroom(  # noqa: PLR0913 -- one argument for each option
@@ -77,6 +83,7 @@ def headroom(  # noqa: PLR0913 -- one argument for each option
     snapshot: Path | None,
     policies: tuple[Path, ...],
     kubernetes: KubernetesVersion | None,
+    gates: frozenset[str],
     output: str,
 ) -> None:
     """Show the number of further copies of a pod that fit, for each node and in total, and the reason of the limit.
@@ -87,7 +94,8 @@ def headroom(  # noqa: PLR0913 -- one argument for each option
     where the pods are in objects of its kind. Caps and quotas do not count: `tallygate predict` and `ask` do that.
     The message is the beginning of the scheduler's message for the next copy. With NodeShapes, in the files or the
     policies, the output has the number of copies for a new node of each shape; pools of nodes have shapes by
-    themselves. The versions of Kubernetes are those of `tallygate predict`.
+    themselves. The versions of Kubernetes are those of `tallygate predict`. Copies in a PodGroup count by themselves,
+    with the claims of the group; the message says if they do not reach its quorum.
 
     Needed rights: those of `tallygate predict` for files. Without them the gate answers by its own policies, as
     `tallygate ask` does, if its server of asks runs in the cluster and the user may create the objects. Names of nodes
@@ -96,16 +104,16 @@ def headroom(  # noqa: PLR0913 -- one argument for each option
     Exit codes: 0 shown, 1 an object with pods is of a kind that is not read, 2 a usage error, or the cluster cannot be
     read.
     """
-    source = ClusterSource(connection, snapshot)
+    source = ClusterSource(connection, snapshot, kubernetes)
     files, namespace = combine_files(paths, filenames, snapshot), source.connection.choose_namespace(namespace)
     policy_set, note = find_prediction_policies(source, policies)
     messages, manifests = [note] if note else [], read_manifests(files)
     in_files = create_pods_in_files(manifests, namespace, policy_set, 1, messages.append)
     try:
         # by its policies, which are not known here, the gate may read the pods of further kinds
-        state = read_cluster(source) if in_files.pods or note else None
+        state = read_cluster(source, _list_groups(manifests, namespace)) if in_files.pods or note else None
     except ListError as error:
-        if policies or kubernetes or not is_forbidden(error):
+        if policies or kubernetes or gates or not is_forbidden(error):
             raise create_no_gate_error(error, _INSTEAD) from error
         ctx.exit(_print_answer_of_gate(connection, manifests, namespace, error, output))
     for message in messages:
@@ -113,6 +121,7 @@ def headroom(  # noqa: PLR0913 -- one argument for each option
     if state is None or not in_files.pods:
         raise create_no_pods_error(files)
     report_omissions(state, source)
+    state.require_columns().pod_groups.turn_on(gates)
     try:
         capacities = compute_capacities(in_files, policy_set, state.require_columns(), StderrProgress())
     except PodCapacityError as error:
@@ -120,6 +129,12 @@ def headroom(  # noqa: PLR0913 -- one argument for each option
     items = list(prediction_json.convert_capacities(capacities, state.require_columns()))
     tables.print_list("Headroom", items, output, lambda: _print_records(map(read_headroom, items)))
     ctx.exit(framework.EXIT_FINDINGS if in_files.unread else 0)
+
+
+def _list_groups(manifests: Sequence[Manifest], namespace: str) -> list[tuple[str, msgspec.Struct]]:
+    """Return the PodGroups among the objects, which act as if they were stored."""
+    applied = list_applied_objects(manifests, namespace, DEFAULT_LIMITS)
+    return [(kind, item) for kind, item in applied if isinstance(item, PodGroup)]
 
 
 def _print_answer_of_gate(

@@ -18,7 +18,10 @@ GATE = "GenericWorkload"
 CLAIM_GATE = "DRAWorkloadResourceClaims"
 """The feature gate with which a PodGroup has claims of its own, which kube-scheduler reserves for it."""
 
-GATES = (GATE, CLAIM_GATE)
+JOB_GATE = "WorkloadWithJob"
+"""The feature gate with which the Job controller makes a PodGroup for each Job."""
+
+GATES = (GATE, CLAIM_GATE, JOB_GATE)
 """The feature gates on which predictions depend, and that no API reports."""
 
 API_GROUP = "scheduling.k8s.io"
@@ -32,13 +35,14 @@ class PodGroups:
 
     `are_known` is set if all PodGroups of the cluster are here. `has_gate` is set if kube-scheduler is known to have
     the gate: an API server serves PodGroups whether or not it has. `has_claim_gate` is set if it is known to reserve
-    claims for PodGroups.
+    claims for PodGroups, and `has_job_gate` if the Job controller is known to make PodGroups.
     """
 
     def __init__(self) -> None:
         self.are_known = False
         self.has_gate = False
         self.has_claim_gate = False
+        self.has_job_gate = False
         self._groups: dict[tuple[str, str], PodGroup] = {}
         self._placed: dict[tuple[str, str], list[SchedulingPod]] = {}
         self._pending: dict[tuple[str, str], list[SchedulingPod]] = {}
@@ -47,9 +51,10 @@ class PodGroups:
         """Count these feature gates as on."""
         self.has_gate = self.has_gate or GATE in gates
         self.has_claim_gate = self.has_claim_gate or CLAIM_GATE in gates
+        self.has_job_gate = self.has_job_gate or JOB_GATE in gates
 
     def put(self, group: PodGroup) -> None:
-        """Add a PodGroup, or replace its previous version; a condition of kube-scheduler shows its gate.
+        """Add a PodGroup, or replace its previous version; a condition and an owner show two of the gates.
 
         A manifest of a stored group, which has no UID, leaves its status.
         """
@@ -61,6 +66,14 @@ class PodGroups:
         self._groups[key] = group
         conditions = (group.status or PodGroupStatus()).conditions or ()
         self.has_gate = self.has_gate or any(condition.type == _SCHEDULED for condition in conditions)
+
+        owners = meta.owner_references or ()
+        self.has_job_gate = self.has_job_gate or any(owner.controller and owner.kind == "Job" for owner in owners)
+
+    def remove(self, group: PodGroup) -> None:
+        """Remove a PodGroup; only its namespace and name matter."""
+        meta = group.metadata or ObjectMeta()
+        self._groups.pop((meta.namespace or "default", meta.name or ""), None)
 
     def put_pod(self, pod: SchedulingPod) -> None:
         """Add a stored pod, if it names a PodGroup and has not ended."""

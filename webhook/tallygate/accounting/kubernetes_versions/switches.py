@@ -295,6 +295,8 @@ FEATURE_GATES = (
     ),
     FeatureGate("InPlacePodVerticalScalingSchedulerPreemption", None, "not modelled: preemption for a resize"),
     FeatureGate("TopologyAwareWorkloadScheduling", None, "not modelled: placements of scheduling groups"),
-    FeatureGate("WorkloadWithJob", None, "not modelled: `scheduling` of Jobs"),
+    FeatureGate(
+        "WorkloadWithJob", None, "a PodGroup for each Job; `unknown` for `scheduling` where it is not known to be on"
+    ),
 )
 """The gates, those that are on in the oldest modelled version first."""

@@ -1,4 +1,8 @@
-"""The number of further copies of a pod that fit, on each node and in all, and the limiting reasons."""
+"""The number of further copies of a pod that fit, on each node and in all, and the limiting reasons.
+
+Copies in a PodGroup count by themselves, beside the pods of the group that have a node. Where these and the copies
+are fewer than the quorum, the message says so: then none starts before other pods of the group do.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,6 +13,7 @@ import numpy as np
 
 from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.cluster.columns import Mask, NodeIndices
+from tallygate.accounting.cluster.pod_groups import find_group_key
 from tallygate.accounting.node_fit import UnhealthyDevices
 from tallygate.accounting.node_shape import NodeShape
 from tallygate.accounting.scheduling.diagnosis import Diagnosis, format_fit_error, format_reason_counts
@@ -25,6 +30,12 @@ from tallygate.accounting.scheduling.placement import (
     open_placement_session,
 )
 from tallygate.accounting.scheduling.plugins.node_resources_fit import NO_FREE_PORTS
+from tallygate.accounting.scheduling.pod_group_cycle import (
+    GroupCycle,
+    find_group_problem,
+    find_hold_reason,
+    get_quorum,
+)
 from tallygate.accounting.scheduling.prediction import find_unmodelled
 from tallygate.accounting.scheduling.scoring import ExactIntegerArray
 
@@ -76,14 +87,28 @@ def compute_remaining_capacity(
         if diagnosis.pre_filter_status or not len(diagnosis.nodes)
         else format_reason_counts(len(diagnosis.nodes), reason_counts)
     )
+    key = find_group_key(pod.pod)
+    in_group = key is not None and not find_group_problem(pod, cluster)
+    if key is not None and in_group and (missing := _find_group_shortage(key, cluster, sum(copies_by_node.values()))):
+        message = f"{message} {missing}"
     return RemainingCapacity(
         copies_by_node,
         message,
         dict(reason_counts.most_common()),
-        tuple(find_unmodelled(pod, cluster)),
+        tuple(find_unmodelled(pod, cluster, in_group_cycle=in_group)),
         find_new_node_capacities(pod, cluster, shapes, check_time),
         list_unhealthy_devices(pod, cluster),
     )
+
+
+def _find_group_shortage(key: tuple[str, str], cluster: Cluster, copies: int) -> str:
+    """Return the scheduler's message about a PodGroup for which too few pods fit; empty if enough do."""
+    groups = cluster.pod_groups
+    group = groups.find(key)
+    if group is None:
+        return find_hold_reason(group, key[1], 0)
+    cycle = GroupCycle(get_quorum(group), len(groups.list_placed(key)) + copies, 0)
+    return "" if cycle.may_succeed else cycle.shortage
 
 
 class _Count(NamedTuple):

@@ -294,7 +294,7 @@ def _list_waiting_names(namespace: str, state: ClusterState) -> Iterator[str]:
         yield f"pod/{pod_name} -n {pod_namespace}"
 
 
-def parse_feature_gates(_: click.Context, __: click.Parameter, text: str | None) -> frozenset[str]:
+def _parse_feature_gates(_: click.Context, __: click.Parameter, text: str | None) -> frozenset[str]:
     """Return the feature gates of PodGroups that the text turns on, the only ones that predictions depend on.
 
     Raises:
@@ -307,6 +307,17 @@ def parse_feature_gates(_: click.Context, __: click.Parameter, text: str | None)
             raise click.BadParameter(f"{part!r} is not one of {', '.join(GATES)} with =true or =false")
         gates[name] = value == "true"
     return frozenset(name for name, is_on in gates.items() if is_on)
+
+
+feature_gates_option = click.option(
+    "--feature-gates",
+    "gates",
+    metavar="GATE=true,…",
+    callback=_parse_feature_gates,
+    help="The cluster has these feature gates on, which no API shows before a PodGroup has used them: GenericWorkload "
+    "(PodGroups), DRAWorkloadResourceClaims (their claims), WorkloadWithJob (one for each Job).",
+)
+"""The option of the feature gates of PodGroups that are on."""
 
 
 def parse_label_selector(_: click.Context, __: click.Parameter, text: str | None) -> PolicyLabelSelector | None:

@@ -19,7 +19,7 @@ from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.accounting.scheduling.placement import open_placement_session
 from tallygate.accounting.scheduling.prediction import Feasibility
 from tallygate.accounting.scheduling.scoring import DEFAULT_SCORING, Scoring, ScoringStrategy
-from tallygate.answers.group_predictions import GroupPredictions
+from tallygate.answers.group_predictions import open_group_predictions
 from tallygate.answers.new_node_lines import predict_admitted
 from tallygate.answers.pods_to_place import PodsInFiles, PodsToPlace
 from tallygate.answers.prediction_details import PredictionDetails
@@ -201,14 +201,7 @@ def _parse_shape(option_value: str, config: _ScoringConfig) -> tuple[tuple[int, 
     '"{type: RequestedToCapacityRatio, resources: [{name: nvidia.com/gpu, weight: 5}], requestedToCapacityRatio: '
     '{shape: [{utilization: 0, score: 0}, {utilization: 100, score: 10}]}}".',
 )
-@click.option(
-    "--feature-gates",
-    "gates",
-    metavar="GATE=true,…",
-    callback=cluster_input.parse_feature_gates,
-    help="The cluster has these feature gates on, which no API shows before a PodGroup has used them: GenericWorkload "
-    "(PodGroups), DRAWorkloadResourceClaims (their claims).",
-)
+@cluster_input.feature_gates_option
 @click.option("-v", "--verbose", is_flag=True, help="List every node: its answer, scores, utilization and reasons.")
 @framework.data_option
 @click.pass_context
@@ -381,8 +374,12 @@ def _predict_all(gathered: _Gathered, scoring: Scoring, *, with_node_lines: bool
     """
     cluster, in_files = gathered.state.require_columns(), gathered.in_files
     shapes = merge_shapes((*in_files.shapes, *gathered.policies.node_shapes), cluster.pools.list_shapes())
-    groups = GroupPredictions(pods for pods, _ in gathered.pods)
-    with in_files.apply_claims(cluster), open_placement_session(cluster, scoring) as session:
+    asked = [pods for pods, _ in gathered.pods]
+    with (
+        in_files.apply_claims(cluster),
+        open_group_predictions(asked, cluster) as groups,
+        open_placement_session(cluster, scoring) as session,
+    ):
         for pods, rejection in track("placing pods", gathered.pods):
             try:
                 yield predict_admitted(

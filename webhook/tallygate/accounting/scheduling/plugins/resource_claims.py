@@ -209,7 +209,7 @@ def find_claim_of_group(group: PodGroup, entry: PodGroupResourceClaim, devices: 
     claim = devices.claims.get((namespace, made.resource_claim_name or "")) if made is not None else None
     if claim is not None and is_owned_by_group(claim, meta.name or ""):
         return claim
-    name = f"{meta.name}-{entry.name}-"
+    name = f"{(meta.name or '').removesuffix('-')}-{entry.name}-"
     taken = devices.claims.get((namespace, name))
     if taken is not None:
         return taken
