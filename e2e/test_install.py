@@ -184,7 +184,7 @@ def test_the_api_server_accepts_the_values_for_pods_and_warns_of_the_network_of_
     [
         ("install.md", "3. Install", [2]),
         ("install.md", "Certificates", [4, 2]),
-        ("install.md", "By Helm", [2]),
+        ("install.md", "By Helm", [1]),
         ("upgrade.md", "Upgrade", [3, 3, 1]),
         ("upgrade.md", "Uninstall", [1, 2]),
         ("runbook.md", "By what is seen", [3]),

@@ -135,8 +135,7 @@ class HelmInstall(InstallMethod):
         shell.write(self.policies, policies)
         own = read_inline_command(_INSTALL, "By Helm", rf"--set-file 'policies.gpus\.yaml={POLICIES}'")
         shipped = rf"--set-file 'policies.default\.yaml={_SHIPPED}'"
-        namespace, install = read_commands(_INSTALL, "By Helm")[0]
-        shell.run(namespace)
+        (install,) = read_commands(_INSTALL, "By Helm")[0]
         values = _OVERLAY_VALUES.get(self.name)
         given = f"--set {read_inline_command(_INSTALL, 'By Helm', values)}" if values else ""
         shell.run(f"{_with_image(install, image)} {given} {own} {shipped}")

@@ -19,6 +19,7 @@ from tallygate.policy.workload_kinds import WorkloadKind
 from tests.admission.plain_configurations import create_plain_configurations
 from tests.deploy.chart_description import describe_chart
 from tests.deploy.dashboard import render_dashboard
+from tests.deploy.policy_values import embed_policy_schema
 from tests.deploy.values_table import update_values_table
 
 ROOT: Final = Path(__file__).parents[2]
@@ -101,6 +102,8 @@ def _generate() -> Iterator[tuple[Path, str]]:
     for name, original in _ORIGINALS.items():
         yield files / f"{name}.yaml", _copy(original, rights.get(original))
     yield CHART / "Chart.yaml", _chart()
+    values_schema = CHART / "values.schema.json"
+    yield values_schema, embed_policy_schema(values_schema.read_text(encoding="utf-8"))
     for page in (INSTALL, CHART / "README.md"):
         text = page.read_text(encoding="utf-8")
         yield page, update_values_table(text, CHART / "values.schema.json", CHART / "values.yaml")

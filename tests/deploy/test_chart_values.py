@@ -1,6 +1,7 @@
 """deploy/helm: each value changes what it is for, and an invalid or contradictory one is rejected with its reason."""
 
 import hashlib
+import json
 import subprocess
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 import yaml
 
 from tallygate.admission.self_registration import RegistrationChoices, parse_choices
+from tallygate.policy.parse import parse
 from tests.admission.plain_configurations import to_typed
 from tests.deploy.container_settings import get_container, get_pod, read_gate_settings, read_relay_settings
 from tests.deploy.generate import CHART
@@ -24,6 +26,12 @@ PLAIN_FIELDS: dict[str, tuple[Any, str]] = {
     "dnsPolicy": ("Default", "dnsPolicy"),
 }
 """A value, and the field of the pod that it is."""
+CAP: dict[str, Any] = {
+    "apiVersion": "tallygate.dev/v1alpha1",
+    "kind": "NamespaceCap",
+    "metadata": {"name": "gpus"},
+    "spec": {"namespaces": {"include": ["team-*"]}, "hard": {"nvidia.com/gpu": 1000000}},
+}
 PORTS = {"ports": {"https": 10443, "monitor": 10090}, "relay.ports": {"upstream": 10444, "monitor": 10091}}
 
 
@@ -238,6 +246,40 @@ def test_the_values_of_policies_and_registrations_change_them() -> None:
         assert parse_choices(to_typed(chart[kind, "tallygate"])) == RegistrationChoices("Ignore", ("calico-system",))
 
 
+def test_policies_that_are_values_are_files_that_the_gate_reads() -> None:
+    """Write one policy, a list of policies and a text, each of which `tallygate lint` reads as it was meant."""
+    others = [{**CAP, "metadata": {"name": name}} for name in ("a", "b")]
+    text = f"# a comment\n{yaml.safe_dump({**CAP, 'metadata': {'name': 'c'}})}---\n"
+    given = {"one.yaml": CAP, "two.yaml": others, "text.yaml": text}
+    data = render_chart({"policies": given})["ConfigMap", "tallygate-policies"]["data"]
+    assert data["text.yaml"] == text
+    assert yaml.safe_load(data["one.yaml"]) == CAP
+    assert list(yaml.safe_load_all(data["two.yaml"])) == others
+    read = parse([(name, content.encode()) for name, content in data.items()])
+    assert [cap.name for cap in read.policies.caps] == ["gpus", "c", "a", "b"]
+
+
+def test_the_chart_has_the_schema_of_policies_of_now() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
+    kinds = schema["definitions"]["policy"]["properties"]["kind"]["enum"]
+    checked = (CHART / "templates" / "_checks.tpl").read_text(encoding="utf-8")
+    assert f"list {' '.join(json.dumps(kind) for kind in kinds)} " in checked
+
+
+def test_replica_count_is_another_name_of_replicas() -> None:
+    assert render_chart({"replicaCount": 3}) == render_chart({"replicas": 3})
+    assert render_chart({"replicaCount": 2, "replicas": 2}) == render_chart({})
+    default = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))["replicas"]
+    assert f"(list $replicas {default})" in (CHART / "templates" / "_checks.tpl").read_text(encoding="utf-8")
+
+
+def test_the_level_of_logs_is_that_of_the_gate_and_of_the_server_of_asks() -> None:
+    chart = render_chart({"logLevel": "debug", "ask.enabled": True})
+    asks = chart["Deployment", "tallygate-ask"]["spec"]["template"]["spec"]["containers"][0]
+    assert "--log-level=debug" in get_container(chart)["args"]
+    assert "--log-level=debug" in asks["args"]
+
+
 def test_values_of_a_release_without_the_relay_still_render() -> None:
     """Render the values of `helm upgrade --reuse-values`, which come without the defaults of a newer chart."""
     assert render_chart({"relay": None}) == render_chart({})
@@ -252,7 +294,29 @@ def test_without_registration_there_is_no_webhook_configuration() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"replicaCount": 3}, "additional properties 'replicaCount' not allowed"),
+        ({"replicasCount": 3}, "additional properties 'replicasCount' not allowed"),
+        ({"replicaCount": 10}, "at '/replicaCount': maximum: got 10, want 9"),
+        ({"replicaCount": 3, "replicas": 4}, "replicaCount: it is 3 and replicas is 4, and both are the number of"),
+        ({"ledgers": "memory", "replicaCount": 3}, "replicas: with ledgers=memory each of 3 replicas would admit"),
+        ({"logLevel": "trace"}, "at '/logLevel': value must be one of"),
+        (
+            {"logLevel": "debug", "extraArgs": ["--log-level=info"]},
+            "logLevel: --log-level=info is among the arguments too; set one of them",
+        ),
+        ({"policies": {"gpus": CAP}}, "'gpus' does not match pattern"),
+        (
+            {"policies": {"gpus.yaml": {**CAP, "spec": {"hart": {}}}}},
+            "at '/policies/gpus.yaml/spec': additional properties 'hart' not allowed",
+        ),
+        (
+            {"policies": {"gpus.yaml": [CAP, {**CAP, "kind": "Cap"}]}},
+            "at '/policies/gpus.yaml/1/kind': value must be one of",
+        ),
+        (
+            {"policies": {"gpus.yaml": f"{yaml.safe_dump(CAP)}---\nkind: Pod\n"}},
+            "policies: document 2 of gpus.yaml is no policy: its kind is Pod; check the file by `tallygate lint`",
+        ),
+        ({"policies": {"gpus.yaml": "kind: [\n"}}, "policies: document 1 of gpus.yaml is no policy: error converting"),
         ({"image": {"repository": "a", "name": "b"}}, "at '/image': additional properties 'name' not allowed"),
         ({"image.tag": 1.5}, "at '/image/tag': got number, want string"),
         ({"certificates": "none"}, "at '/certificates': value must be one of"),

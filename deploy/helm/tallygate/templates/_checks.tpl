@@ -1,8 +1,12 @@
 {{/* Values that are each valid and contradict each other. An error names the value, the reason, and what is valid. */}}
 {{- define "tallygate.check" -}}
+{{- $replicas := int (include "tallygate.replicas" .) }}
+{{- if not (has (int .Values.replicas) (list $replicas 2)) }}{{/* 2 is the default, and so may be nobody's choice */}}
+{{- fail (printf "replicaCount: it is %d and replicas is %d, and both are the number of replicas; set one of them" $replicas (int .Values.replicas)) }}
+{{- end }}
 {{- if eq .Values.ledgers "memory" }}
-{{- if gt (int .Values.replicas) 1 }}
-{{- fail (printf "replicas: with ledgers=memory each of %d replicas would admit as much as a cap allows; set replicas=1, or ledgers=kubernetes" (int .Values.replicas)) }}
+{{- if gt $replicas 1 }}
+{{- fail (printf "replicas: with ledgers=memory each of %d replicas would admit as much as a cap allows; set replicas=1, or ledgers=kubernetes" $replicas) }}
 {{- end }}
 {{- if (.Values.publishNodes).enabled }}
 {{- fail "publishNodes.enabled: a gate with ledgers=memory does not watch the cluster; set ledgers=kubernetes, or publishNodes.enabled=false" }}
@@ -31,9 +35,30 @@
 {{- if and (.Values.devicePlugin).enabled (not .Values.devicePlugin.config.resources) }}
 {{- fail "devicePlugin.config.resources: a device plugin without a resource does nothing; set resources, or devicePlugin.enabled=false" }}
 {{- end }}
+{{- if .Values.logLevel }}
+{{- range concat (.Values.extraArgs | default list) ((.Values.ask).extraArgs | default list) }}
+{{- if hasPrefix "--log-level" . }}{{ fail (printf "logLevel: %s is among the arguments too; set one of them" .) }}{{ end }}
+{{- end }}
+{{- end }}
+{{- include "tallygate.checkPolicies" . }}
 {{- include "tallygate.checkRelay" . }}
 {{- include "tallygate.checkPorts" . }}
 {{- include "tallygate.checkNames" . }}
+{{- end }}
+
+{{/* Texts of policies, which the schema of the values does not look into; `tallygate lint` finds the rest. */}}
+{{- define "tallygate.checkPolicies" -}}
+{{- $kinds := list "ResourceRule" "NamespaceCap" "ImpliedRequest" "WorkloadKind" "NodeResource" "NodeShape" }}
+{{- range $name, $text := .Values.policies }}
+{{- if kindIs "string" $text }}
+{{- range $number, $document := regexSplit "(?m)^---.*$" $text -1 }}
+{{- $policy := fromYaml $document }}
+{{- if and $policy (not (and (hasPrefix "tallygate.dev/" (toString $policy.apiVersion)) (has $policy.kind $kinds))) }}
+{{- fail (printf "policies: document %d of %s is no policy: %s; check the file by `tallygate lint`" (add1 $number) $name ($policy.Error | default (printf "its kind is %v" $policy.kind))) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{- define "tallygate.checkRelay" -}}

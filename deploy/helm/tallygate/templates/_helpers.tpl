@@ -35,6 +35,11 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- toYaml $object }}
 {{- end }}
 
+{{/* The number of replicas, by either of its two names. */}}
+{{- define "tallygate.replicas" -}}
+{{- .Values.replicaCount | default .Values.replicas }}
+{{- end }}
+
 {{- define "tallygate.serviceAccountName" -}}
 {{- .Values.serviceAccount.name | default "tallygate" }}
 {{- end }}
@@ -46,6 +51,15 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{/* The name of an image: `repository`, `digest`, and `tag` without a digest. */}}
 {{- define "tallygate.imageName" -}}
 {{- .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag }}{{ end }}
+{{- end }}
+
+{{/* The text of a policy file: it is the value, or the value is one policy or a list of policies. */}}
+{{- define "tallygate.policyText" -}}
+{{- if kindIs "string" . }}{{ . }}
+{{- else if kindIs "map" . }}{{ toYaml . }}
+{{- else }}
+{{- range . }}{{ printf "---\n%s\n" (toYaml .) }}{{ end }}
+{{- end }}
 {{- end }}
 
 {{/* Whether the gate calls the API server, and so has a token and rights. */}}

@@ -3,7 +3,7 @@
 {{- $parts := list "service" }}
 {{- if hasPrefix "system-" .Values.priorityClassName }}{{ $parts = prepend $parts "quota" }}{{ end }}
 {{- if eq .Values.ledgers "kubernetes" }}{{ $parts = concat $parts (list "crd" "cluster-access-rbac") }}{{ end }}
-{{- if gt (int .Values.replicas) 1 }}{{ $parts = append $parts "disruption" }}{{ end }}
+{{- if gt (int (include "tallygate.replicas" .)) 1 }}{{ $parts = append $parts "disruption" }}{{ end }}
 {{- if eq .Values.certificates "self-signed" }}{{ $parts = append $parts "self-signed-rbac" }}{{ end }}
 {{- if eq .Values.certificates "cert-manager" }}{{ $parts = append $parts "cert-manager" }}{{ end }}
 {{- if (.Values.audit).enabled }}{{ $parts = append $parts "audit-rbac" }}{{ end }}
@@ -100,6 +100,7 @@
 {{- $volume := dict "name" "proxy-ca" "secret" (dict "secretName" . "items" $items) }}
 {{- $_ := set $pod "volumes" (append $pod.volumes $volume) }}
 {{- end }}
+{{- with $values.logLevel }}{{ $_ := set $container "args" (append $container.args (printf "--log-level=%s" .)) }}{{ end }}
 {{- $_ := set $container "args" (concat $container.args $ask.extraArgs) }}
 {{- end }}
 {{- end }}
