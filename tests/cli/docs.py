@@ -14,11 +14,11 @@ from tallygate.cli.framework import Command, Group
 DOCS = Path(__file__).parents[2] / "docs"
 
 _GROUPS = {
-    "TG0": ("Kubernetes", "What the API server's own validation rejects about resources, and what it accepts."),
     "TG1": ("Rules", "What a ResourceRule denies, in the cluster and in `tallygate check`."),
     "TG2": ("Caps", "What a NamespaceCap denies or warns of, and what a ResourceQuota will deny."),
     "TG3": ("Policy files", "What `tallygate lint` finds. Errors keep a set from being loaded."),
     "TG4": ("Manifests", "What prevents `tallygate check` from checking a file, or changes the meaning of a file."),
+    "TG0": ("Kubernetes", "What the API server's own validation rejects about resources, and what it accepts."),
 }
 _PREFORMATTED = "\b\n"
 _ABOUT_CODES = """\
