@@ -9,7 +9,7 @@ import yaml
 
 DOCS = Path(__file__).parents[2] / "docs"
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-_FILE_NAME = re.compile(r"# ([\w.-]+\.ya?ml)\n")
+_FILE_NAME = re.compile(r"# ([\w./-]+\.ya?ml)\n")
 _LINKED_FILE = re.compile(r"\]\(([\w./-]+\.ya?ml)\)")
 _POLICY_KINDS = frozenset({"ResourceRule", "NamespaceCap", "WorkloadKind", "NodeShape"})
 
@@ -41,7 +41,7 @@ class Page:
         return [found for found in _FENCE.finditer(self.read()) if found[1] == language]
 
     def list_files(self) -> dict[str, str]:
-        """Return the files that a reader saves: blocks of YAML whose first line is `# NAME.yaml`, and linked files."""
+        """Return the files that a reader saves: blocks of YAML whose first line is `# PATH.yaml`, and linked files."""
         files = {
             Path(link).name: (self.path.parent / link).read_text(encoding="utf-8")
             for link in _LINKED_FILE.findall(self.read())

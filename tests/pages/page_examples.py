@@ -49,7 +49,9 @@ def play(page: Page, run: Callable[[list[str]], str], wanted: Callable[[str], bo
 def play_offline(page: Page, folder: Path) -> str:
     """Return the text of a page with the outputs of its offline examples as they are now, played in this folder."""
     for name, content in page.list_files().items():
-        (folder / name).write_text(content, encoding="utf-8")
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8")
     with change_directory(folder):
         return play(page, run_offline, is_offline)
 
