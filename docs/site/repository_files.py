@@ -5,6 +5,7 @@ Documents are read in the repository and on the site, and a link has to lead som
 
 import posixpath
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from mkdocs.structure.pages import Page
 _ROOT = Path(__file__).parents[2]
 _DOCUMENTS = "docs/"
 _ICON = "deploy/helm/tallygate/icon.svg"  # at the top of the site, where the chart names it
+_SKILLS = "docs/skills"
 _LINK = re.compile(r"\]\(([^)#:\s]+)(#[^)]*)?\)")
 
 
@@ -29,6 +31,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             files.append(_taken(path, config))
     files.append(File.generated(config, posixpath.basename(_ICON), abs_src_path=str(_ROOT / _ICON)))
     return files
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Copy the skills for agents as they are: llms.txt names them."""
+    shutil.copytree(_ROOT / _SKILLS, Path(config.site_dir) / Path(_SKILLS).name)
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:

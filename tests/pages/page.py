@@ -63,6 +63,7 @@ def _is_policy(text: str) -> bool:
 
 
 def list_pages() -> Iterator[Page]:
-    """Yield every page of docs/, sorted by path."""
+    """Yield every page of docs/, sorted by path; skills are for agents, and no pages."""
     for path in sorted(DOCS.rglob("*.md")):
-        yield Page(path)
+        if not path.is_relative_to(DOCS / "skills"):
+            yield Page(path)
