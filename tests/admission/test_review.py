@@ -157,7 +157,7 @@ def test_a_denial_has_every_problem_in_message_and_causes() -> None:
     wrong = (problem(1), *(problem(2, f"spec.containers[{index}]", rule="whole") for index in (0, 1)))
     verdict = Verdict(problems=wrong)
     answer = decode_response(
-        respond(ResponseSubject(CHANGE, {"whole": "ask the\n platform team"}), verdict, Phase.VALIDATING)
+        respond(ResponseSubject(CHANGE, {("rule", "whole"): "ask the\n platform team"}), verdict, Phase.VALIDATING)
     )
     assert answer["allowed"] is False
     assert (answer["status"]["code"], answer["status"]["reason"], answer["status"]["status"]) == (
@@ -255,10 +255,20 @@ def test_warned_and_audited_problems_are_warnings_and_annotations() -> None:
     assert answer["auditAnnotations"] == {"audit": "spec: is wrong (TG2, rule r); spec: is wrong (TG3, rule r)"}
 
 
+def test_a_rule_and_a_cap_of_one_name_have_their_own_reasons() -> None:
+    found = (problem(1), replace(problem(2), policy_kind="cap"))
+    reasons = {("rule", "r"): "odd shapes", ("cap", "r"): "ask ann"}
+    answer = decode_response(respond(ResponseSubject(CHANGE, reasons), Verdict(warnings=found), Phase.VALIDATING))
+    assert answer["warnings"] == [
+        'Pod "p": spec: is wrong (TG1, rule r: odd shapes)',
+        'Pod "p": spec: is wrong (TG2, cap r: ask ann)',
+    ]
+
+
 def test_the_reason_of_a_rule_is_in_its_first_warning_only() -> None:
     verdict = Verdict(warnings=(problem(1), problem(2)))
     answer = decode_response(
-        respond(ResponseSubject(CHANGE, {"r": "refused from Monday on"}), verdict, Phase.VALIDATING)
+        respond(ResponseSubject(CHANGE, {("rule", "r"): "refused from Monday on"}), verdict, Phase.VALIDATING)
     )
     assert answer["warnings"] == [
         'Pod "p": spec: is wrong (TG1, rule r: refused from Monday on)',

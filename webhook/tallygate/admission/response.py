@@ -23,6 +23,7 @@ from tallygate.admission.request import (
     Verdict,
 )
 from tallygate.objects.meta import PartialObjectMetadata
+from tallygate.policy.model import PolicyReasons
 
 _ENCODER = msgspec.json.Encoder()
 _ALLOWING_START = f'{{"apiVersion":"{REVIEW_API_VERSION}","kind":"{REVIEW_KIND}","response":{{"uid":'.encode()
@@ -38,12 +39,9 @@ _MAX_SHOWN = 20
 _MAX_CAUSES = 200
 _CONTROL_CHARACTERS = dict.fromkeys((*range(32), 127, *range(128, 160)), " ")
 
-PolicyReasons = Mapping[str, str]
-"""Rule or cap name to the reason that its administrator gave."""
-
 
 class ResponseSubject(NamedTuple):
-    """The subject of a response: the request, and the administrators' reasons by name of rule or cap.
+    """The subject of a response: the request, and the administrators' reasons by kind and name of a policy.
 
     `page` is the address at which users see the caps of the request's namespace; empty without one.
     """
@@ -188,21 +186,22 @@ class _FormattedProblem(NamedTuple):
 
 def _format_problems(problems: Iterable[Problem], reasons: PolicyReasons) -> list[_FormattedProblem]:
     """Return the formatted problems; the reason of a rule or cap stands only in its first problem."""
-    explained: set[str] = set()
+    explained: set[tuple[str, str]] = set()
     return [
         _FormattedProblem(
-            problem.field, problem.reason, _format_problem(problem, _take_reason(explained, problem.rule, reasons))
+            problem.field, problem.reason, _format_problem(problem, _take_reason(explained, problem, reasons))
         )
         for problem in problems
     ]
 
 
-def _take_reason(explained: set[str], rule: str, reasons: PolicyReasons) -> str:
-    """Return the reason of a rule or cap on the first call for its name, and an empty text afterwards."""
-    if rule in explained:
+def _take_reason(explained: set[tuple[str, str]], problem: Problem, reasons: PolicyReasons) -> str:
+    """Return the reason of a policy on the first call for a problem of it, and an empty text afterwards."""
+    policy = problem.policy_kind, problem.rule
+    if policy in explained:
         return ""
-    explained.add(rule)
-    return reasons.get(rule, "")
+    explained.add(policy)
+    return reasons.get(policy, "")
 
 
 def _format_problem(problem: Problem, policy_reason: str) -> str:

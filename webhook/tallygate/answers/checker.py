@@ -158,10 +158,6 @@ class ObjectReviewer:
         self._view = ClusterView(namespaces=state.namespaces, find_pod_defaults=state.find_pod_defaults)
         self._rules_alone = ActivePolicySet(replace(policies, caps=()), None)
         self._fill_index = RuleIndex(_select_fill_rules(policies))
-        self._why_by_policy: Mapping[tuple[str, str], str] = {
-            **{("rule", rule.name): rule.reason for rule in policies.rules},
-            **{("implied request", request.name): request.reason for request in policies.implied_requests},
-        }
 
     def complete(self, typed: TypedObject, labels: Labels | None) -> CompletedObject:
         """Return an object as both webhooks store it; `labels` are those of its namespace, None if unknown.
@@ -207,7 +203,7 @@ class ObjectReviewer:
     def _convert_problem(self, problem: Problem, severity: FindingSeverity) -> ReportedProblem:
         policy = problem.policy_kind, problem.rule
         reporter = " ".join(policy) if problem.rule else API_SERVER  # ResourceQuotas are no policies
-        return ReportedProblem(problem, reporter, severity, self._why_by_policy.get(policy, ""))
+        return ReportedProblem(problem, reporter, severity, self._policy_set.reasons.get(policy, ""))
 
 
 _SEVERITIES = {

@@ -9,7 +9,7 @@ was reported for an owner is not reported again for the objects that its control
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -129,11 +129,6 @@ class AuditEvaluator:
         self._policy_set = policy_set
         self._view = view
         self._excluded_namespaces = excluded_namespaces
-        policies = policy_set.policies
-        self._policy_reasons: Mapping[str, str] = {
-            **{implied.name: implied.reason for implied in policies.implied_requests},
-            **{rule.name: rule.reason for rule in policies.rules},
-        }
         self._problems_by_owner = ProblemsByOwner()
 
     @property
@@ -262,7 +257,7 @@ class AuditEvaluator:
             self.findings.add(finding)
 
     def _create_finding(self, object_ref: ObjectRef, enforcement: Enforcement, problem: Problem) -> AuditFinding:
-        policy_reason = "" if problem.policy_kind == "cap" else self._policy_reasons.get(problem.rule, "")
+        policy_reason = self._policy_set.reasons.get((problem.policy_kind, problem.rule), "")
         return AuditFinding(object_ref, enforcement, problem, object_ref.namespace, policy_reason)
 
     def _count_unreadable(self, remark: str) -> None:

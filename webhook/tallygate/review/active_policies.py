@@ -1,6 +1,6 @@
 """The active policies of a gate with their indexes, renewed after a change of policies, device classes or limits."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from copy import copy
 from datetime import UTC, datetime
 
@@ -31,11 +31,7 @@ class ActivePolicySet:
         self.rules = RuleIndex(policies)
         self.caps = CapIndex(policies, now, sources) if caps is None else caps
         self.needs_labels = self.rules.needs_labels or self.caps.needs_labels
-        self.reasons: Mapping[str, str] = {
-            **{implied.name: implied.reason for implied in policies.implied_requests},
-            **{rule.name: rule.reason for rule in policies.rules},
-            **{cap.name: cap.reason for cap in policies.caps},
-        }
+        self.reasons = policies.list_reasons()
 
     def renew_limits(self, now: datetime | None, sources: CapSources) -> "ActivePolicySet":
         """Return the same set with the limits at another time, or by other sources with the same device classes."""
