@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 FORM := $(BIN)/check-jsonschema --quiet --builtin-schema vendor.
 
-# Tests begin some hundred Python programs; without its bytecode each would compile the whole house anew.
+# Tests begin some hundred Python programs; without its bytecode each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help

@@ -13,6 +13,8 @@ from tests.architecture.source_tree import Module, read_tree
 _HERE = Path(__file__).parent
 _ROOT = _HERE.parents[1]
 
+_COMMENTED = {".yaml", ".tpl", ".cfg"}
+
 Guard = Callable[[Sequence[Module]], list[str]]
 
 _WORD_GUARDS: dict[str, Guard] = {
@@ -76,3 +78,17 @@ def test_the_pages_use_the_words_of_the_glossary() -> None:
         prose = re.sub(r"^ *```.*?^ *```", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
         places += [f"{page.name}: {word}" for word in words.find_words(prose) if page.name != "glossary.md"]
     assert places == []
+
+
+def test_the_comments_of_policies_and_manifests_use_the_words_of_the_glossary() -> None:
+    paths = [
+        path for folder in ("deploy", "policies") for path in (_ROOT / folder).rglob("*.*") if path.suffix in _COMMENTED
+    ]
+    comments = [
+        (path, comment)
+        for path in paths
+        for comment in re.findall(r"(?:^|\s)# (.*)", path.read_text("utf-8"))
+        if "grafana" not in path.parts
+    ]
+    assert len(comments) > 300
+    assert [f"{path.name}: {word}" for path, comment in comments for word in words.find_words(comment)] == []

@@ -11,7 +11,7 @@ _MOST_WORDS = 20
 
 _NO_PROSE = re.compile(r"^ *```.*?^ *```|^ *\|.*?$|^    .*?$|^#.*?$|<!--.*?-->", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
-_PARAGRAPH = re.compile(r"\n\s*\n|\n\s*(?:[-*>]|\d+\.) ")
+_PARAGRAPH = re.compile(r"\n\s*(?:[-*>]|\d+\.) |\n\s*\n")
 _SENTENCE = re.compile(r"(?<=[.!?])[\"')*]*\s+")
 
 _PAGES = [
