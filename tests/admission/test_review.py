@@ -1,6 +1,7 @@
 """Decoding of reviews and encoding of responses: those of the API server, invalid ones, and hostile bytes."""
 
 import base64
+import dataclasses
 import json
 from typing import Any
 
@@ -256,7 +257,7 @@ def test_warned_and_audited_problems_are_warnings_and_annotations() -> None:
 
 
 def test_a_rule_and_a_cap_of_one_name_have_their_own_reasons() -> None:
-    found = (problem(1), replace(problem(2), policy_kind="cap"))
+    found = (problem(1), dataclasses.replace(problem(2), policy_kind="cap"))
     reasons = {("rule", "r"): "odd shapes", ("cap", "r"): "ask ann"}
     answer = decode_response(respond(ResponseSubject(CHANGE, reasons), Verdict(warnings=found), Phase.VALIDATING))
     assert answer["warnings"] == [

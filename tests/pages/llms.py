@@ -18,7 +18,7 @@ _HEAD = """\
 # tallygate
 
 > An admission gate for the things Kubernetes counts but does not understand: GPUs, FPGAs, licences, IP addresses. It
-> rejects malformed requests, holds namespaces to caps written in policy files, and says before anything is stored
+> rejects malformed requests, limits namespaces by caps in policy files, and says before anything is stored
 > whether a pod can run, and why not.
 
 Every command takes `-o json`, and each finding has a code, which `tallygate explain CODE` explains. The skill

@@ -23,7 +23,6 @@ from tallygate.admission.request import (
     Verdict,
 )
 from tallygate.objects.meta import PartialObjectMetadata
-from tallygate.policy.model import PolicyReasons
 
 _ENCODER = msgspec.json.Encoder()
 _ALLOWING_START = f'{{"apiVersion":"{REVIEW_API_VERSION}","kind":"{REVIEW_KIND}","response":{{"uid":'.encode()
@@ -38,6 +37,9 @@ _MAX_ANNOTATIONS_LENGTH = 4096
 _MAX_SHOWN = 20
 _MAX_CAUSES = 200
 _CONTROL_CHARACTERS = dict.fromkeys((*range(32), 127, *range(128, 160)), " ")
+
+PolicyReasons = Mapping[tuple[str, str], str]
+"""The reasons of the authors of policies, by the `policy_kind` and the name of the policy that problems have."""
 
 
 class ResponseSubject(NamedTuple):

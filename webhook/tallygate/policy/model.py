@@ -768,10 +768,6 @@ class NamespaceCap(CapSpec, frozen=True, kw_only=True):
         return frozenset({*self.hard, *self.soft} - self.counts.keys()).union(resources)
 
 
-PolicyReasons = Mapping[tuple[str, str], str]
-"""The reasons of the authors of policies, by the `policy_kind` and the name of the policy that problems have."""
-
-
 @dataclass(frozen=True, slots=True)
 class PolicySet:
     """All policies that are active at one time. `digest` identifies the set: equal files give an equal digest."""
@@ -784,14 +780,6 @@ class PolicySet:
     node_resources: tuple[NodeResource, ...] = ()
     node_shapes: tuple[NodeShape, ...] = ()
     implied_requests: tuple[ImpliedRequest, ...] = ()
-
-    def list_reasons(self) -> PolicyReasons:
-        """Return the reasons that the authors give, by the kind and name of a policy as problems have them."""
-        return {
-            **{("implied request", request.name): request.reason for request in self.implied_requests},
-            **{("rule", rule.name): rule.reason for rule in self.rules},
-            **{("cap", cap.name): cap.reason for cap in self.caps},
-        }
 
     def count_documents(self) -> int:
         definitions = self.workload_kinds, self.node_resources, self.node_shapes

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from tallygate.accounting.claim_charge import list_device_resources
 from tallygate.admission.cap_index import CapIndex
 from tallygate.admission.cap_sources import NO_CAP_SOURCES, CapSources
+from tallygate.admission.response import PolicyReasons
 from tallygate.admission.rule_index import RuleIndex
 from tallygate.cluster.usage_lister import UsageLister
 from tallygate.policy.model import PolicySet
@@ -31,7 +32,11 @@ class ActivePolicySet:
         self.rules = RuleIndex(policies)
         self.caps = CapIndex(policies, now, sources) if caps is None else caps
         self.needs_labels = self.rules.needs_labels or self.caps.needs_labels
-        self.reasons = policies.list_reasons()
+        self.reasons: PolicyReasons = {
+            **{("implied request", request.name): request.reason for request in policies.implied_requests},
+            **{("rule", rule.name): rule.reason for rule in policies.rules},
+            **{("cap", cap.name): cap.reason for cap in policies.caps},
+        }
 
     def renew_limits(self, now: datetime | None, sources: CapSources) -> "ActivePolicySet":
         """Return the same set with the limits at another time, or by other sources with the same device classes."""
