@@ -120,7 +120,7 @@ func evaluate(asked question) any {
 	attributes := admission.NewAttributesRecord(object, old, kind, request.Namespace, request.Name,
 		kind.GroupVersion().WithResource(request.Resource), request.Subresource, request.Operation, nil, false,
 		&user.DefaultInfo{Name: "jane"})
-	versioned := &admission.VersionedAttributes{Attributes: attributes, VersionedObject: object, VersionedOldObject: old, VersionedKind: kind}
+	versioned := &admission.VersionedAttributes{Attributes: attributes, VersionedObject: version(object), VersionedOldObject: version(old), VersionedKind: kind}
 	answers := []answer{}
 	for _, hook := range asked.Webhooks {
 		answers = append(answers, call(versioned, asked, hook))

@@ -35,12 +35,7 @@ func evaluate(compiled cel.CompilationResult, raw json.RawMessage) map[string]an
 	if err := json.Unmarshal(raw, &input); err != nil {
 		panic(err)
 	}
-	matches, details, err := compiled.DeviceMatches(context.Background(), cel.Device{
-		Driver:                   input.Driver,
-		AllowMultipleAllocations: input.AllowMultipleAllocations,
-		Attributes:               input.Attributes,
-		Capacity:                 input.Capacity,
-	})
+	matches, details, err := compiled.DeviceMatches(context.Background(), convert(input))
 	result := map[string]any{}
 	if details != nil && details.ActualCost() != nil {
 		result["cost"] = *details.ActualCost()

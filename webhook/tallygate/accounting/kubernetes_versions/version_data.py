@@ -43,6 +43,20 @@ UNSWITCHED_RULES = (
         _SAME,
     ),
     UnswitchedRule(
+        "1.37",
+        "expressions may have names in backquotes; `orValue` of a value that is no optional is an error; no empty "
+        "text is behind the end of a text",
+        "cel-go v0.29.2; 1.36 has v0.26.0",
+        f"{_EARLIER}: of 6,620 recorded expressions 3 differ",
+    ),
+    UnswitchedRule(
+        "1.38",
+        "an attribute with an empty list is an error where an expression reads it; NaN is ordered, 2^63-1 is an "
+        "integer, and types are compared with types alone",
+        "cel-go v0.33.2; nameToAttributes in k8s.io/dynamic-resource-allocation cel/compile.go",
+        f"{_EARLIER}: of 6,620 recorded expressions 60 differ, 30 of them by such a list",
+    ),
+    UnswitchedRule(
         "1.38",
         "`Value`, `MilliValue` and `ScaledValue` of a quantity saturate; sums of the scheduler do, too",
         "apimachinery pkg/api/resource/quantity.go, SaturatingAdd in framework/types.go; kubernetes#141305",
@@ -84,7 +98,7 @@ UNSWITCHED_RULES = (
         "1.38",
         "the version of a device that is no semantic version is an error only where it is used",
         "attrValue in k8s.io/dynamic-resource-allocation api/conversion.go; kubernetes#142964",
-        _EARLIER,
+        f"{_EARLIER}: such a version has a number beyond uint64, which newer API servers reject",
     ),
     UnswitchedRule(
         "1.38",
