@@ -208,3 +208,28 @@ def test_the_cluster_gives_cause_for_each_kind_of_name() -> None:
         *(".evictions[].node", ".preempts.node"),
     }
     assert names <= used, names - used
+
+
+def test_an_asker_who_may_not_list_namespaces_reads_no_owner_of_a_guarantee() -> None:
+    policies = read_policies(
+        "apiVersion: tallygate.dev/v1alpha1\nkind: NamespaceCap\nmetadata: {name: gpus}\nspec:\n"
+        "  namespaces: {include: ['*']}\n  shared: true\n  hard: {nvidia.com/gpu: 8}\n"
+        f"  guarantee: [{{namespaces: ['{MARK}*'], amounts: {{nvidia.com/gpu: 3}}}}]\n"
+    )
+    names = ("team-a", f"{MARK}-b", f"{MARK}-c")
+    cluster = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in names]
+    resources = {"limits": {"nvidia.com/gpu": 3}}
+    spec = {"containers": [{"name": "c", "image": "i", "resources": resources}]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
+    labels = {"app": "w"}
+    template = {"metadata": {"labels": labels}, "spec": spec}
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "w"}}
+    deployment |= {"spec": {"replicas": 2, "selector": {"matchLabels": labels}, "template": template}}
+    for each in (pod, deployment):
+        shown, hidden = (
+            json.dumps(answer(json.dumps(each), build_state(cluster), visible, policies, "team-a"))
+            for visible in (ALL_NAMES, NO_NAMES)
+        )
+        assert "guaranteed to namespace zzhidden-b, namespace zzhidden-c" in shown
+        assert "guaranteed to other namespaces" in hidden
+        assert MARK not in hidden

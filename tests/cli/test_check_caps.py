@@ -327,3 +327,22 @@ def test_a_job_of_another_workload_is_not_charged_beside_it(tmp_path: Path) -> N
     owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "n", "uid": "u", "controller": True}
     owned["metadata"] = {"name": "w", "namespace": "a", "ownerReferences": [owner]}
     assert check(tmp_path, [*namespaces(a="yes"), owned], None, cap=_WHOLE) == []
+
+
+def test_pods_above_what_is_not_guaranteed_to_others_never_fit(tmp_path: Path) -> None:
+    cap = CAP.replace("hard:", "guarantee: [{namespaces: [b], amounts: {nvidia.com/gpu: 3}}]\n  hard:")
+    members = namespaces(a="yes", b="yes")
+    found = check(tmp_path, [pod("p", 6)], members, cap=cap, shared=True)
+    assert found[0][2].endswith(
+        "hard 8, free 8, of which 3 are guaranteed to namespace b. This namespace never has more than 5: the rest is "
+        "guaranteed to namespace b. Request 5 or less"
+    )
+    replicas = workload("Deployment", 1, {"app": "w"}, replicas=6)
+    (warned,) = check(tmp_path, [replicas], members, cap=cap, shared=True)
+    assert "hard 8, of which 3 are guaranteed to namespace b: 5 of them can run at a time" in warned[2]
+    whole = (_WHOLE % "true").replace("hard:", "guarantee: [{namespaces: [b], amounts: {nvidia.com/gpu: 3}}]\n  hard:")
+    (denied,) = check(tmp_path, [_job(6)], members, cap=whole.replace("true", "%s", 1), shared=True)
+    assert denied[2].endswith(
+        "which the cap never allows. This namespace never has more than 5: the rest is guaranteed to namespace b. "
+        "Start fewer pods"
+    )

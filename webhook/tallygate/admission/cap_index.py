@@ -195,6 +195,13 @@ class ActiveCap:
             guarantees = self._guarantees[members] = resolve_guarantees(self.definition.guarantee, self.hard, members)
         return guarantees
 
+    def resolve_most_guarantees(self, members: frozenset[str]) -> Mapping[str, Amounts]:
+        """Return the guarantees of these member namespaces by the largest limits from now on."""
+        most = Amounts({name: self.limits.get_most(name) for name in self.hard})
+        if most == self.hard or not self.definition.shared:
+            return self.resolve_guarantees(members)
+        return resolve_guarantees(self.definition.guarantee, most, members)
+
     def resolve_named_guarantees(self) -> Mapping[str, Amounts]:
         """Return the guarantees of the namespaces that the policy names and the cap selects, whatever their labels."""
         named = {name for entry in self.definition.guarantee for name in entry.namespaces if is_literal(name)}

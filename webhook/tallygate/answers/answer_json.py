@@ -139,7 +139,7 @@ class Redactor:
     def convert_finding(self, finding: Finding) -> Dict:
         """Return a finding; only its message has names that its asker did not write."""
         content = FINDINGS.to_dict(finding)
-        return content | {"message": self.hide_names(content["message"])}
+        return content | {"message": self.hide_consumers(content["message"])}
 
     def redact_prediction(self, prediction: Dict) -> Dict:
         """Return a prediction by the rule of each key."""
@@ -168,7 +168,7 @@ class Redactor:
     def _hide_in_texts(self, value: Any) -> Any:
         """Return plain data whose texts have no hidden names."""
         if isinstance(value, str):
-            return self.hide_names(value)
+            return self.hide_consumers(value)
         if isinstance(value, list):
             return list(map(self._hide_in_texts, value))
         return {key: self._hide_in_texts(item) for key, item in value.items()} if isinstance(value, dict) else value

@@ -42,6 +42,9 @@ from tallygate.state.ledger.guarantees import create_guarantees
 from tallygate.state.ledger.ledger import Ledger
 from tallygate.state.ports import LedgerKey
 
+_COUNTED = 1
+"""The revision of the pods in a ledger that is counted from a state: any but that of one that was never counted."""
+
 
 class StoredPodError(TallygateError):
     """A pod of the state that no API server would have stored."""
@@ -206,7 +209,8 @@ class PlannedCharges:
             if usage.uncounted:
                 self._unknown[key] = set(usage.uncounted)
             used = state.count_usage_by_namespace(cap, guaranteed, None)
-            ledgers[key] = Ledger(cap.hard, usage.used, guarantees=create_guarantees(guaranteed, used))
+            guarantees = create_guarantees(guaranteed, used)
+            ledgers[key] = Ledger(cap.hard, usage.used, pods_revision=_COUNTED, guarantees=guarantees)
         return ledgers
 
 

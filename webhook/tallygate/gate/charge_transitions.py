@@ -1,6 +1,5 @@
 """The ledger transitions of a charge under one cap: reserve, release and read."""
 
-from collections.abc import Iterable, Mapping
 from enum import Enum, auto
 from typing import NamedTuple
 
@@ -12,7 +11,8 @@ from tallygate.accounting.charge import ConsumerKind
 from tallygate.cluster.membership import Membership
 from tallygate.cluster.usage_lister import CountedRevisions, UsageLister, get_ledger_key
 from tallygate.gate.cap_activation import CapActivation
-from tallygate.review.cap_charge import CapCharge, CapChargeResult, ChargedConsumer, GuaranteedToOthers
+from tallygate.review.cap_charge import CapCharge, CapChargeResult, ChargedConsumer
+from tallygate.review.cap_reach import find_guaranteed
 from tallygate.state.ledger.guarantees import NOTHING_GUARANTEED, create_guarantees
 from tallygate.state.ledger.ledger import Activation, Ledger, Operation, Surge
 from tallygate.state.ledger.recount import NO_POD, CountedPod, UsageSnapshot, recount
@@ -26,7 +26,6 @@ from tallygate.state.ledger.reserve import (
     Prerequisite,
     ReservationRequest,
     Reserved,
-    find_own_guarantees,
     release,
     reserve,
 )
@@ -110,7 +109,8 @@ class ReserveTransition(msgspec.Struct):
                 is_stored = stored is not None or self.mode is ChargeMode.DRY_RUN or must_read
                 return TransitionResult(outcome, None if is_stored else ledger, accepts_cached=must_read)
             case Exceeded():
-                return self._create_rejection(charge, ledger, request, outcome)
+                members = membership.names if membership else frozenset[str]()
+                return self._create_rejection(charge, ledger, request, outcome, members)
             case Reserved(needs_no_write=needs_no_write):
                 result = CapChargeResult(charge, ledger, outcome.ledger, NO_AMOUNTS)
                 # store the recount that decides an allocation: no older count may decide a later creation
@@ -120,7 +120,12 @@ class ReserveTransition(msgspec.Struct):
                 return TransitionResult(result, accepts_cached=self.mode is ChargeMode.CHECK)
 
     def _create_rejection(
-        self, charge: CapCharge, ledger: Ledger, request: ReservationRequest, outcome: Exceeded
+        self,
+        charge: CapCharge,
+        ledger: Ledger,
+        request: ReservationRequest,
+        outcome: Exceeded,
+        members: frozenset[str],
     ) -> TransitionResult[CapChargeResult | Deferred]:
         """Return the rejection, with the amounts for which it may be repeated.
 
@@ -135,8 +140,10 @@ class ReserveTransition(msgspec.Struct):
             if name in increase and above > outcome.unspent.get(name, 0)
         }
         is_special = bool(self.consumer.allocates_at or self.consumer.workload.owner_uids or self.charge.rolls_at)
+        cap, namespace = charge.cap, request.namespace
+        guaranteed = {name: find_guaranteed(cap, name, ledger, members, namespace) for name in excess}
         return TransitionResult(
-            CapChargeResult(charge, ledger, outcome.ledger, excess, find_guaranteed(ledger, request, excess)),
+            CapChargeResult(charge, ledger, outcome.ledger, excess, guaranteed),
             rejected_amounts=Amounts(rejected) if rejected and not is_special else None,
         )
 
@@ -159,12 +166,14 @@ class ReserveTransition(msgspec.Struct):
         """Return the ledger under this policy, for a replica that alone writes it and watches no pods.
 
         The hard limits of the policy apply, and a resource that is new to the ledger counts from now on. Of the
-        namespaces with a guarantee only those are known that the policy names.
+        namespaces with a guarantee only those are known that the policy names, unless the ledger was counted from pods.
         """
         cap, resources = self.charge.cap, self.charge.cap.counted
         hard = cap.hard if stored is None else cap.complete_limits(stored.hard)
         if stored is not None and stored.hard is hard and stored.resources >= resources:
             return stored
+        if stored is not None and stored.pods_revision:
+            return replace(stored, hard=hard, resources=stored.resources | resources)
         named = cap.resolve_named_guarantees()
         ledger = Ledger(hard) if stored is None else replace(stored, hard=hard)
         guarantees = create_guarantees(named, dict.fromkeys(named, NO_AMOUNTS))
@@ -277,27 +286,6 @@ class ReserveTransition(msgspec.Struct):
             covered,
             consumer.pod_name,
         )
-
-
-def find_guaranteed(
-    ledger: Ledger, request: ReservationRequest, names: Iterable[str]
-) -> Mapping[str, GuaranteedToOthers]:
-    """Return the guarantees of other namespaces under these names: by the ledger, or more by the replica's policy."""
-    reserved, own = ledger.reserved_by_namespace, find_own_guarantees(ledger, request)
-    guaranteed: dict[str, GuaranteedToOthers] = {}
-    for name in names:
-        found = [
-            GuaranteedToOthers(
-                guarantees.list_unspent(name, reserved, request.namespace),
-                guarantees.sum_besides(name, request.namespace),
-            )
-            for guarantees in (ledger.guarantees, own)
-            if guarantees is not None
-        ]
-        most = max(found, key=lambda each: sum(each.unspent.values()))
-        if most.total:
-            guaranteed[name] = most
-    return guaranteed
 
 
 class ReleaseTransition(msgspec.Struct, frozen=True):

@@ -9,6 +9,7 @@ from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
 from tallygate.accounting.charge import ConsumerKind
 from tallygate.admission.cap_index import ActiveCap
 from tallygate.objects.core import Pod
+from tallygate.review.cap_reach import GuaranteedToOthers
 from tallygate.state.ledger.ledger import NO_ACTIVATION, Activation, Ledger, Operation
 from tallygate.state.ledger.reserve import NO_WORKLOAD, Prerequisite, WorkloadTerms
 from tallygate.state.ledger.surges import NO_TERMS, SurgeTerms
@@ -112,16 +113,6 @@ class CapCharge(msgspec.Struct, frozen=True):
         """The surge for a pod of a controller that rolls."""
         surge = self.cap.definition.surge
         return SurgeTerms(self.cap.surge, surge.seconds, self.rolls_at) if self.rolls_at and surge else NO_TERMS
-
-
-class GuaranteedToOthers(msgspec.Struct, frozen=True):
-    """The guarantees of other namespaces under one name: the unspent ones by namespace, and the sum of all."""
-
-    unspent: Mapping[str, int] = MappingProxyType({})
-    total: int = 0
-
-
-NOTHING_GUARANTEED = GuaranteedToOthers()
 
 
 class CapChargeResult(msgspec.Struct, frozen=True):

@@ -18,7 +18,15 @@ from tallygate.cluster.consumer_sums import Consumer, describe_consumers
 from tallygate.objects.core import Pod, PodSpec
 from tallygate.policy.formats import quote_text
 from tallygate.policy.periods import format_period
-from tallygate.review.cap_charge import NOTHING_GUARANTEED, CapChargeResult
+from tallygate.review.cap_charge import CapChargeResult
+from tallygate.review.cap_reach import (
+    NOTHING_GUARANTEED,
+    OTHERS,
+    Reach,
+    compute_reach,
+    describe_part,
+    describe_reach,
+)
 from tallygate.state.ledger.ledger import Activation, Ledger
 from tallygate.state.ledger.reserve import Prerequisite
 from tallygate.state.ledger.surges import is_surge_over
@@ -31,9 +39,6 @@ _NAME_EXISTS = (
 _GUARANTEED_NAMESPACES = re.compile(
     r"guaranteed to namespace [a-z0-9-]+(?:, namespace [a-z0-9-]+)*(?: and [0-9]+ more namespaces?)?"
 )
-_MAX_OWNERS = 3
-"""The number of namespaces with an unspent guarantee that a message names."""
-
 _TOP_NAMESPACES = re.compile(r"; top consumers: namespace [^()]*\([^()]*\)(?:, namespace [^()]*\([^()]*\))*")
 
 
@@ -83,7 +88,7 @@ def create_excess_problems(
 
 def hide_top_namespaces(text: str) -> str:
     """Return the message of an exceeded cap without its top consumers and those who have guarantees."""
-    return _GUARANTEED_NAMESPACES.sub(f"guaranteed to {_OTHERS}", _TOP_NAMESPACES.sub("", text))
+    return _GUARANTEED_NAMESPACES.sub(f"guaranteed to {OTHERS}", _TOP_NAMESPACES.sub("", text))
 
 
 def _describe_request(result: CapChargeResult, name: str) -> tuple[int, str, str]:
@@ -115,22 +120,16 @@ def find_unspent(result: CapChargeResult, name: str) -> int:
     return sum(result.guaranteed.get(name, NOTHING_GUARANTEED).unspent.values())
 
 
-_OTHERS = "other namespaces"
+def find_reach(result: CapChargeResult, name: str) -> Reach:
+    """Return the most of a name that the namespace of a rejected consumer may have under the cap."""
+    guaranteed = result.guaranteed.get(name, NOTHING_GUARANTEED)
+    return compute_reach(result.charge.cap, name, find_hard(result, name), guaranteed)
 
 
 def describe_guaranteed(result: CapChargeResult, name: str, free: int) -> str:
     """Return the part of the free amount that is guaranteed to others, and to whom; empty if nothing is."""
     unspent = result.guaranteed.get(name, NOTHING_GUARANTEED).unspent
-    part = min(sum(unspent.values()), free)
-    if not part:
-        return ""
-    owners = _OTHERS
-    if result.charge.cap.definition.shows_top_consumers:
-        names = sorted(unspent, key=lambda namespace: (-unspent[namespace], namespace))
-        more = len(names) - _MAX_OWNERS
-        owners = ", ".join(f"namespace {namespace}" for namespace in names[:_MAX_OWNERS])
-        owners += f" and {more} more namespace{'s' * (more != 1)}" if more > 0 else ""
-    return f", of which {format_amount(name, part)} {'is' if part == 1 else 'are'} guaranteed to {owners}"
+    return describe_part(name, min(sum(unspent.values()), free), unspent, result.charge.cap)
 
 
 def find_most(cap: ActiveCap, ledger: Ledger, name: str) -> int:
@@ -190,11 +189,16 @@ def _describe_allocation(result: CapChargeResult, name: str) -> tuple[int, str, 
         f"hard {result.charge.cap.limits.describe(name, hard)}, free {format_amount(name, free)}"
         f"{describe_guaranteed(result, name, free)}"
     )
-    if allocated <= hard:
+    reach = find_reach(result, name)
+    if allocated <= reach.now:
         return allocated, arithmetic, f"Wait until {describe_wait(result.charge.cap, name)}"
-    if hard > 0:
-        return allocated, arithmetic, f"Replace the claim by one of {format_amount(name, hard)} or less"
-    return allocated, arithmetic, f"The cap allows none {_describe_namespaces(result)}"
+    if allocated <= reach.ever:
+        return allocated, arithmetic, "Wait for the larger limit"
+    reason = describe_reach(result.charge.cap, name, reach, allocated)
+    if reach.now > 0:
+        advice = f"{reason}Replace the claim by one of {format_amount(name, reach.now)} or less"
+        return allocated, arithmetic, advice
+    return allocated, arithmetic, reason.removesuffix(". ") or f"The cap allows none {_describe_namespaces(result)}"
 
 
 def find_hard(result: CapChargeResult, name: str) -> int:
@@ -241,22 +245,20 @@ def find_consumer_words(cap: ActiveCap, name: str) -> ConsumerWords:
 
 def _suggest_request(result: CapChargeResult, name: str, current: int, free: int) -> str:
     """Return the request that would pass; waiting helps only a consumer that does not exceed the hard limit alone."""
-    guaranteed = result.guaranteed.get(name, NOTHING_GUARANTEED).total
-    hard = max(find_hard(result, name) - guaranteed, 0)
+    reach = find_reach(result, name)
     smaller_request = f"Request {format_amount(name, current + free)} or less"
     wait = describe_wait(result.charge.cap, name)
     requested = result.charge.requested.get(name, 0)
-    if requested <= hard:
+    if requested <= reach.now:
         return f"{smaller_request}, or wait until {wait}" if free else f"Wait until {wait}"
-    if requested <= result.charge.cap.limits.get_most(name) - guaranteed:
+    if requested <= reach.ever:
         return f"{smaller_request}, or wait for the larger limit" if free else "Wait for the larger limit"
+    reason = describe_reach(result.charge.cap, name, reach, requested)
     if free:
-        return smaller_request
-    if hard > 0:
-        return f"Request {format_amount(name, hard)} or less, and wait until {wait}"
-    if guaranteed:
-        return "All of the cap is guaranteed to other namespaces"
-    return f"The cap allows none {_describe_namespaces(result)}"
+        return f"{reason}{smaller_request}"
+    if reach.now > 0:
+        return f"{reason}Request {format_amount(name, reach.now)} or less, and wait until {wait}"
+    return reason.removesuffix(". ") or f"The cap allows none {_describe_namespaces(result)}"
 
 
 def _describe_expiry(result: CapChargeResult, name: str, details: ExcessDetails) -> str:

@@ -36,6 +36,7 @@ from tallygate.policy.matching import matches_subjects
 from tallygate.policy.model import ForecastEnforcement
 from tallygate.review.cap_charge import CapCharge, CapChargeResult
 from tallygate.review.cap_messages import create_unknown_product_problem, describe_scope, describe_wait
+from tallygate.review.cap_reach import GuaranteeFinder, describe_share
 from tallygate.state.ledger.ledger import Ledger
 
 CLAIMS_FIELD = "spec.resourceClaims"
@@ -91,10 +92,10 @@ def forecast_amounts(
     subject: ForecastSubject,
     least: Amounts,
     cap: ActiveCap,
-    namespace: str,
+    guarantees: GuaranteeFinder,
     read_ledger: Callable[[], Ledger | None] = lambda: None,
 ) -> Iterator[Problem]:
-    """Yield a problem for each amount that exceeds the hard limit of a cap, or what is free for a member."""
+    """Yield a problem for each amount that exceeds what a namespace may have under a cap, or what is free for it."""
     for name, amount in sorted(least.items()):
         hard = cap.hard.get(name)
         if hard is None:
@@ -103,14 +104,14 @@ def forecast_amounts(
             f"{subject.gets} at least {format_amount(name, amount)} {name} of the published devices, "
             f"cap {cap.definition.name} {describe_scope(cap)} has hard {cap.limits.describe(name)}"
         )
-        if amount > cap.limits.get_most(name):
-            text = f"{text}: with these devices {subject.pod} can never run"
+        if amount > (reach := guarantees.find_reach(cap, name)).ever:
+            text = f"{text}{describe_share(cap, name, reach)}: with these devices {subject.pod} can never run"
             yield _create_problem(DEVICES_OVER_CAP, cap, text)
             continue
         ledger = read_ledger()
         if ledger is None or not is_counted(ledger, cap, name):
             continue
-        free = max(hard - ledger.compute_taken(namespace).get(name, 0), 0)
+        free = max(hard - ledger.compute_taken(guarantees.namespace).get(name, 0), 0)
         if amount > free:
             wait = describe_wait(cap, name)
             text = f"{text}, free {format_amount(name, free)}: {subject.pod} stays pending until {wait}"
@@ -247,7 +248,10 @@ def is_controlled(meta: ObjectMeta | None) -> bool:
 
 
 def forecast_devices(
-    decoded_request: DecodedRequest, caps: Iterable[ActiveCap], least_amounts: LeastAmounts, read_ledger: LedgerReader
+    decoded_request: DecodedRequest,
+    caps: Iterable[ActiveCap],
+    least_amounts: LeastAmounts,
+    guarantees: GuaranteeFinder,
 ) -> Iterator[Problem]:
     """Yield a problem for each cap by allocated devices that has no room for the claim or template that is created.
 
@@ -270,16 +274,18 @@ def forecast_devices(
         return
     review = least_amounts.start_review()
     for cap in forecasting:
-        read = partial(read_ledger, cap) if subject is CLAIM else _return_ledger
-        yield from forecast_amounts(subject, compute_least(cap, (claim,), review), cap, request.namespace, read)
+        read = partial(guarantees.read_ledger, cap) if subject is CLAIM else _return_ledger
+        yield from forecast_amounts(subject, compute_least(cap, (claim,), review), cap, guarantees, read)
 
 
-def _return_ledger(ledger: Ledger | None = None) -> Ledger | None:
+def _return_ledger(ledger: Ledger | None = None, _: object = None) -> Ledger | None:
     return ledger
 
 
-def forecast_impossible_claims(claims: PodClaims, charges: Sequence[CapCharge]) -> Iterator[Problem]:
-    """Yield a problem for each resource of which the pod and its claims request more than a cap ever allows.
+def forecast_impossible_claims(
+    claims: PodClaims, charges: Sequence[CapCharge], guarantees: GuaranteeFinder
+) -> Iterator[Problem]:
+    """Yield a problem for each resource of which the pod and its claims request more than the namespace may ever have.
 
     Yield one too for each product of which a claim has one factor: the cap denies that claim.
     """
@@ -290,13 +296,15 @@ def forecast_impossible_claims(claims: PodClaims, charges: Sequence[CapCharge]) 
                 yield create_unknown_product_problem(cap, name, CLAIMS_FIELD)
         for name, claimed in sorted(claims.compute_charge(cap).items()):
             own = charge.requested.get(name, 0)
-            if name in cap.hard and own + claimed > cap.limits.get_most(name):
-                request = describe_claims_request(name, own, claimed)
-                text = f"{request}, {_describe_limit(cap, name)}: the pod can never run"
+            if name in cap.hard and own + claimed > (reach := guarantees.find_reach(cap, name)).ever:
+                request, share = describe_claims_request(name, own, claimed), describe_share(cap, name, reach)
+                text = f"{request}, {_describe_limit(cap, name)}{share}: the pod can never run"
                 yield _create_problem(CLAIMS_OVER_CAP, cap, text)
 
 
-def forecast_waiting_claims(claims: PodClaims, results: Sequence[CapChargeResult], namespace: str) -> Iterator[Problem]:
+def forecast_waiting_claims(
+    claims: PodClaims, results: Sequence[CapChargeResult], guarantees: GuaranteeFinder
+) -> Iterator[Problem]:
     """Yield a problem for each resource of which the claims exceed what a cap has free besides the charged pod.
 
     Yield one too for the least that they get under a cap by allocated devices. The claim controller reports the
@@ -307,9 +315,11 @@ def forecast_waiting_claims(claims: PodClaims, results: Sequence[CapChargeResult
         cap, ledger = result.charge.cap, result.ledger
         if cap.definition.workloads is ForecastEnforcement.IGNORE or ledger.initializer:
             continue
-        yield from forecast_amounts(POD, claims.compute_least(cap), cap, namespace, partial(_return_ledger, ledger))
+        read = partial(_return_ledger, ledger)
+        known = guarantees._replace(read_ledger=read)
+        yield from forecast_amounts(POD, claims.compute_least(cap), cap, known, read)
         for name, claimed in sorted(claims.compute_charge(cap).items()):
-            free = max(cap.hard.get(name, claimed) - ledger.compute_taken(namespace).get(name, 0), 0)
+            free = max(cap.hard.get(name, claimed) - ledger.compute_taken(guarantees.namespace).get(name, 0), 0)
             if name in cap.hard and claimed > free:
                 text = (
                     f"{describe_claims_request(name, 0, claimed)}, {_describe_limit(cap, name)}, "

@@ -29,11 +29,13 @@ from tallygate.objects.devices import ResourceClaim, ResourceClaimTemplate
 from tallygate.policy.model import ForecastEnforcement
 from tallygate.review import applied_workload, claim_forecast
 from tallygate.review.cap_charge import CapCharge, ChargedConsumer, ChargeResult
+from tallygate.review.cap_reach import GuaranteeFinder
 from tallygate.review.charged_requests import RequestCharges, compute_request_charges
 from tallygate.review.gpu_annotation_review import find_uncounted_of_workload
 from tallygate.review.outcome import Outcome, describe_unlabelled
 from tallygate.review.planned_pods import PlannedPods, PlannedState, StoredPods
 from tallygate.review.quota_forecast import ExpectedClaims
+from tallygate.review.stored_objects import read_no_ledger
 from tallygate.review.view import ClusterView
 from tallygate.review.whole_workloads import read_none, select_whole_caps
 from tallygate.review.workload_forecast import describe_unknown_defaults, forecast_cap
@@ -130,7 +132,8 @@ class PlannedLimits:
         outcome = outcome.warn(charges.warnings)
         if charges.missing_limits:
             return outcome.reject(charges.missing_limits)
-        if impossible := [*claim_forecast.forecast_impossible_claims(claims, charges.charges)]:
+        guarantees = self._create_guarantee_finder()
+        if impossible := [*claim_forecast.forecast_impossible_claims(claims, charges.charges, guarantees)]:
             return outcome.reject(impossible)
         own_charges = [
             msgspec.structs.replace(charge, current=stored.compute_used(charge.cap, claim_forecast.NO_CLAIMS))
@@ -180,7 +183,7 @@ class PlannedLimits:
 
         The charge decides about the amounts under the caps that admit it as a whole.
         """
-        denied, warnings = list[Problem](), list[Problem]()
+        denied, warnings, guarantees = list[Problem](), list[Problem](), self._create_guarantee_finder()
         for cap in plan.caps:
             used, pod_sets = NO_AMOUNTS, []
             for pods, stored in zip(plan.workload.pod_sets, plan.stored, strict=True):
@@ -188,11 +191,10 @@ class PlannedLimits:
                 used += stored.compute_used(cap, claims)
                 used += claim_forecast.compute_least(cap, stored.claims, claims.review)
                 pod_sets.append(replace(pods, claims=claims))
-            namespace = self.decoded_request.request.namespace
-            is_whole, key = cap in whole_caps, get_ledger_key(cap, namespace)
+            is_whole = cap in whole_caps
             compared = replace(plan.workload, pod_sets=tuple(pod_sets))
-            read = read_none if is_whole else partial(self.read_ledger, key)
-            for forecast in forecast_cap(compared, cap, cap.compute_charge, used, read, namespace):
+            read = read_none if is_whole else partial(self._read_ledger_of, cap)
+            for forecast in forecast_cap(compared, cap, cap.compute_charge, used, read, guarantees):
                 if is_whole and forecast.problem.code == WORKLOAD_OVER_CAP:
                     continue
                 denies = forecast.permanent and cap.definition.workloads is ForecastEnforcement.DENY
@@ -230,8 +232,11 @@ class PlannedLimits:
         """Yield the forecasts for the devices of the claim, or of the claims of the template."""
         if self.view.least_amounts is not None:
             yield from claim_forecast.forecast_devices(
-                self.decoded_request, caps, self.view.least_amounts, self._read_ledger_of
+                self.decoded_request, caps, self.view.least_amounts, self._create_guarantee_finder()
             )
+
+    def _create_guarantee_finder(self) -> GuaranteeFinder:
+        return self.view.create_guarantee_finder(self.decoded_request.request.namespace, self.read_ledger)
 
     def _read_ledger_of(self, cap: ActiveCap) -> Ledger | None:
         return self.read_ledger(get_ledger_key(cap, self.decoded_request.request.namespace))
@@ -290,8 +295,8 @@ def forecast_claims(outcome: Outcome, view: ClusterView, result: ChargeResult) -
     plan, forecaster = outcome.planned, view.quota_forecaster
     if plan is None or not outcome.is_allowed:
         return outcome
-    namespace = outcome.request.namespace
-    outcome = outcome.warn(claim_forecast.forecast_waiting_claims(plan.claims.claims, result.reserved, namespace))
+    guarantees = view.create_guarantee_finder(outcome.request.namespace, read_no_ledger)
+    outcome = outcome.warn(claim_forecast.forecast_waiting_claims(plan.claims.claims, result.reserved, guarantees))
     return outcome if forecaster is None else outcome.warn(forecaster.forecast_pod(plan.claims))
 
 

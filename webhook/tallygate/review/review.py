@@ -22,11 +22,11 @@ from tallygate.admission.kinds import DecodedObject, DecodedRequest, ReviewTarge
 from tallygate.admission.pod_view import PodView
 from tallygate.admission.request import ALLOWED, CREATE, AdmissionRequest, Phase
 from tallygate.admission.rule_index import Labels
-from tallygate.cluster.usage_lister import get_ledger_key
 from tallygate.objects.core import Pod
 from tallygate.review import cap_messages, claim_forecast
 from tallygate.review.active_policies import ActivePolicySet
 from tallygate.review.cap_charge import CapCharge, CapChargeResult, CapObstacle, ChargeResult
+from tallygate.review.cap_reach import GuaranteeFinder
 from tallygate.review.charged_requests import RequestCharges, UndecidedChargeError, compute_request_charges, is_charged
 from tallygate.review.limit_annotation_review import check_limit_annotations, is_namespace_write
 from tallygate.review.namespace_moves import check_namespace_move, is_namespace_update
@@ -233,8 +233,11 @@ class _Limits(msgspec.Struct):
         if pod is not None:
             expected = self._find_claims(outcome, pod, charges.charges)
         claims = expected.claims
-        if claims.claims and (problems := list(claim_forecast.forecast_impossible_claims(claims, charges.charges))):
-            return outcome.reject(problems)
+        if claims.claims:
+            guarantees = self._create_guarantee_finder()
+            problems = list(claim_forecast.forecast_impossible_claims(claims, charges.charges, guarantees))
+            if problems:
+                return outcome.reject(problems)
         return replace(outcome, charges=charges, warnings=warnings, claims=expected)
 
     def _wait_for_namespace(self, outcome: Outcome, charges: RequestCharges) -> Outcome | None:
@@ -254,15 +257,14 @@ class _Limits(msgspec.Struct):
         """Return the forecasts for the devices of the claim or template that the request creates."""
         if self.view.least_amounts is None:
             return ()
-        namespace = self.decoded_request.request.namespace
         return list(
             claim_forecast.forecast_devices(
-                self.decoded_request,
-                caps,
-                self.view.least_amounts,
-                lambda cap: self.read_ledger(get_ledger_key(cap, namespace)),
+                self.decoded_request, caps, self.view.least_amounts, self._create_guarantee_finder()
             )
         )
+
+    def _create_guarantee_finder(self) -> GuaranteeFinder:
+        return self.view.create_guarantee_finder(self.decoded_request.request.namespace, self.read_ledger)
 
     def _forecast_pod(self, outcome: Outcome) -> Outcome:
         """Return the outcome of the rules, with the forecasts of quotas on the claims of a new pod."""
@@ -395,7 +397,8 @@ def add_claim_forecasts(
     """Return the outcome with the forecasts of caps and quotas on the claims of a pod, after its charge."""
     if expected is NO_EXPECTED_CLAIMS:
         return outcome
-    warnings = list(claim_forecast.forecast_waiting_claims(expected.claims, reserved, outcome.request.namespace))
+    guarantees = view.create_guarantee_finder(outcome.request.namespace, read_no_ledger)
+    warnings = list(claim_forecast.forecast_waiting_claims(expected.claims, reserved, guarantees))
     if view.quota_forecaster is not None:
         warnings += view.quota_forecaster.forecast_pod(expected)
     unknown = claim_forecast.describe_unknown(expected.claims, expected.limits)

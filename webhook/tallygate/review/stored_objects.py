@@ -118,7 +118,8 @@ def _find_problems(
     remarks = [*describe_unknown_defaults(workload, [cap], ActiveCap.compute_charge)]
     remarks.append(describe_unknown_count(workload, [cap], ActiveCap.compute_charge))
     unknown += (f"{remark} in namespace {request.namespace}" for remark in remarks if remark)
-    for forecast in forecast_cap(workload, cap, cap.compute_charge, NO_AMOUNTS, read_no_ledger, request.namespace):
+    guarantees = view.create_guarantee_finder(request.namespace, read_no_ledger)
+    for forecast in forecast_cap(workload, cap, cap.compute_charge, NO_AMOUNTS, read_no_ledger, guarantees):
         yield forecast.permanent and cap.definition.workloads is ForecastEnforcement.DENY, forecast.problem
 
 

@@ -6,17 +6,20 @@ from dataclasses import dataclass
 from tallygate.accounting.devices.device_meter import DeviceFinder
 from tallygate.accounting.devices.least_amounts import LeastAmounts, LeastAmountsReview
 from tallygate.accounting.pod_defaults import UNKNOWN_POD_DEFAULTS, PodDefaults
+from tallygate.admission.cap_index import ActiveCap
 from tallygate.admission.cap_sources import NO_CAP_SOURCES, CapSources
 from tallygate.admission.evaluate import NodeRuleEvaluator
 from tallygate.cluster.cluster_state import ClusterState
-from tallygate.cluster.usage_lister import UsageLister
+from tallygate.cluster.usage_lister import UsageLister, get_ledger_key
 from tallygate.review.applied_workload import DaemonPodCounter
+from tallygate.review.cap_reach import GuaranteeFinder
 from tallygate.review.charged_requests import find_no_device
 from tallygate.review.claim_forecast import ClaimTemplateLister
 from tallygate.review.owner_chain import OwnerChains
 from tallygate.review.quota_forecast import QuotaForecaster, QuotaLister
 from tallygate.review.scale_requests import WorkloadReader
-from tallygate.state.ports import NamespaceLister
+from tallygate.state.ledger.ledger import Ledger
+from tallygate.state.ports import LedgerKey, NamespaceLister
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,18 @@ class ClusterView:
     def get_resources_by_class(self) -> Mapping[str, str]:
         """Return the extended resource of each DeviceClass, the same object until one changes."""
         return self.cap_sources().resources_by_class
+
+    def create_guarantee_finder(
+        self, namespace: str, read_ledger: Callable[[LedgerKey], Ledger | None]
+    ) -> GuaranteeFinder:
+        """Return the finder of what caps guarantee to others than a namespace."""
+
+        def find_members(cap: ActiveCap) -> frozenset[str]:
+            lister = self.usage_lister
+            membership = lister.find_membership(cap, get_ledger_key(cap, namespace)) if lister is not None else None
+            return membership.names if membership is not None else frozenset()
+
+        return GuaranteeFinder(namespace, lambda cap: read_ledger(get_ledger_key(cap, namespace)), find_members)
 
     @property
     def find_device(self) -> DeviceFinder:

@@ -29,7 +29,7 @@ from tallygate.objects.core import Pod
 from tallygate.objects.meta import PartialObjectMetadata
 from tallygate.review import charged_requests
 from tallygate.review.applied_workload import ForecastPods, ForecastWorkload, sum_pod_sets
-from tallygate.review.cap_charge import NOTHING_GUARANTEED, CapCharge, CapChargeResult, ChargedConsumer
+from tallygate.review.cap_charge import CapCharge, CapChargeResult, ChargedConsumer
 from tallygate.review.cap_messages import (
     ExcessDescriber,
     describe_guaranteed,
@@ -37,7 +37,9 @@ from tallygate.review.cap_messages import (
     describe_scope,
     describe_wait,
     find_hard,
+    find_reach,
 )
+from tallygate.review.cap_reach import Reach, describe_reach
 from tallygate.review.claim_forecast import counts_devices
 from tallygate.review.owner_chain import Controller, OwnerChains, UnreadableOwnerError
 from tallygate.review.scale_requests import WorkloadReader
@@ -276,17 +278,11 @@ def create_whole_problems(
             find_hard(result, name),
         )
         amount, free = result.charge.requested.get(name, 0), max(hard - used - reserved, 0)
-        reach = hard - result.guaranteed.get(name, NOTHING_GUARANTEED).total
+        reach = find_reach(result, name)
         started = result.charge.current.get(name, 0)
         more = f", {format_amount(name, amount - started)} more than now" if started else ""
         noun = "pod requests" if pod_count == 1 else "pods request"
-        end = (
-            f"It needs {format_amount(name, amount)} at a time, which the cap never allows: start fewer pods"
-            if amount > max(hard, cap.limits.get_most(name)) - (hard - reach)
-            else "Wait until the limit is larger, or start fewer pods"
-            if amount > reach
-            else f"Wait until {describe_wait(cap, name)}, or start fewer pods"
-        )
+        end = _describe_end(cap, name, reach, amount)
         expiry = f"; unused reservations expire within {details.expires_within} s" if details.expires_within else ""
         text = (
             f"cap {cap.definition.name} {describe_scope(cap)} admits a {kind} as a whole or not at all: its "
@@ -303,6 +299,17 @@ def create_whole_problems(
             rule=cap.definition.name,
             policy_kind="cap",
         )
+
+
+def _describe_end(cap: ActiveCap, name: str, reach: Reach, amount: int) -> str:
+    """Return what a rejected workload waits for, or that it never has room, with the reason."""
+    if amount > reach.ever:
+        need = f"It needs {format_amount(name, amount)} at a time, which the cap never allows"
+        reason = describe_reach(cap, name, reach, amount)
+        return f"{need}. {reason}Start fewer pods" if reason else f"{need}: start fewer pods"
+    if amount > reach.now:
+        return "Wait until the limit is larger, or start fewer pods"
+    return f"Wait until {describe_wait(cap, name)}, or start fewer pods"
 
 
 def read_workload_state(

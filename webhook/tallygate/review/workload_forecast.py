@@ -32,6 +32,7 @@ from tallygate.review.cap_messages import (
     describe_scope,
     describe_wait,
 )
+from tallygate.review.cap_reach import GuaranteeFinder, Reach, describe_share
 from tallygate.review.charged_requests import list_unlimited, may_be_limited
 from tallygate.review.claim_forecast import CLAIMS_FIELD, is_counted
 from tallygate.state.ledger.ledger import Ledger
@@ -55,7 +56,8 @@ class Forecast:
 class ForecastLimit:
     """A limit on the pods: its label, the hard amounts, the codes of its problems, and the cap if it is one.
 
-    `surge` are the amounts above hard that the pods of a rollout may use (rule 12).
+    `surge` are the amounts above hard that the pods of a rollout may use (rule 12). `guarantees` are those of other
+    namespaces than that of the pods, None where they are not known.
     """
 
     label: str
@@ -66,10 +68,14 @@ class ForecastLimit:
     autoscaled_code: str
     cap: ActiveCap | None = None
     surge: Amounts = NO_AMOUNTS
+    guarantees: GuaranteeFinder | None = None
 
-    def get_most(self, name: str) -> int:
-        """Return the largest limit of a name from now on."""
-        return self.hard[name] if self.cap is None else self.cap.limits.get_most(name)
+    def find_reach(self, name: str) -> Reach:
+        """Return the most of a name that the pods of the namespace may have."""
+        if self.cap is None or self.guarantees is None:
+            most = self.hard[name] if self.cap is None else self.cap.limits.get_most(name)
+            return Reach(self.hard[name], self.hard[name], most)
+        return self.guarantees.find_reach(self.cap, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +109,8 @@ def forecast_resources(
     increase = requested.find_shortfall(before)
     for name in sorted({name for pod in charged_pods for name in pod.per_pod} & limit.hard.keys()):
         shares = _select_shares(charged_pods, name)
-        forecast = _ResourceForecast(shares, limit, name)
-        if requested.get(name, 0) > limit.hard[name]:
+        forecast = _ResourceForecast(shares, limit, name, limit.find_reach(name))
+        if requested.get(name, 0) > forecast.reach.now:
             if name in increase:
                 known = read_charged() or NO_AMOUNTS
                 yield forecast.forecast_never(known.get(name, 0), before.get(name, 0))
@@ -138,11 +144,15 @@ def _sum_amounts(pods: Iterable[ChargedPods], name: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _ResourceForecast:
-    """The forecasts for one resource under one limit; `shares` are the pods that request it."""
+    """The forecasts for one resource under one limit; `shares` are the pods that request it.
+
+    `reach` is the most of it that the namespace may have.
+    """
 
     shares: tuple[ChargedPods, ...]
     limit: ForecastLimit
     name: str
+    reach: Reach
 
     @property
     def per_pod(self) -> int:
@@ -176,11 +186,14 @@ class _ResourceForecast:
 
     def forecast_never(self, charged: int, before: int) -> Forecast:
         """Return the forecast for more pods than the limit ever allows, of whose amount `before` is charged already."""
-        fit, limit = self.limit.hard[self.name] // self.per_pod, self._describe_limit()
-        if is_temporary := self._sum_amounts() <= self.limit.get_most(self.name):
+        fit, later = (max(most, 0) // self.per_pod for most in (self.reach.now, self.reach.ever))
+        limit = self._describe_limit()
+        if is_temporary := self._sum_amounts() <= self.reach.ever:
             end = f"{'not all' if fit else 'none'} of them can run before the limit is larger"
-        elif not fit:
+        elif not later:
             end = "none of them can ever run"
+        elif not fit:
+            end = "none of them can run before the limit is larger, and then not all of them at a time"
         elif len(self.shares) > 1:
             end = "not all of them can run at a time"
         else:
@@ -193,7 +206,7 @@ class _ResourceForecast:
             self.limit.over_code,
             f"{self._describe_request(self._sum_amounts())}, {limit}: {end}",
             permanent=not self.is_least and not is_temporary,
-            affects_all=not fit and not self.is_least and not is_temporary,
+            affects_all=not later and not self.is_least,
         )
 
     def forecast_autoscaling(self) -> Iterator[Forecast]:
@@ -207,7 +220,7 @@ class _ResourceForecast:
         added = sum(
             share.per_pod[self.name] * (share.pods.replicas.most - share.pods.replicas.count) for share in scaled
         )
-        amount, hard = self._sum_amounts() + added, self.limit.get_most(self.name)
+        amount, hard = self._sum_amounts() + added, self.reach.ever
         if amount <= hard:
             return
         bounds = " and ".join(f"{share.pods.replicas.most} {share.pods.replicas.noun}" for share in scaled)
@@ -224,12 +237,13 @@ class _ResourceForecast:
 
     def forecast_rollout(self) -> Forecast | None:
         """Return a forecast if a rollout exceeds the limit with its first new pod, or with its whole surge."""
-        replicas, most = self.replicas, self.limit.hard[self.name] + self.limit.surge.get(self.name, 0)
+        replicas, surge = self.replicas, self.limit.surge.get(self.name, 0)
+        most = self.reach.now + surge
         request, limit = self._describe_rollout_request(), self._describe_rollout_limit()
         is_new = all(share.pods.old_template is None for share in self.shares)
         needed = (replicas.count + replicas.required_surge) * self.per_pod
         if replicas.required_surge and needed > most and (self.is_rollout or is_new):
-            is_temporary = needed <= self.limit.get_most(self.name) + self.limit.surge.get(self.name, 0)
+            is_temporary = needed <= self.reach.ever + surge
             end = "cannot proceed before the limit is larger" if is_temporary else "can never proceed"
             text = f"{request}, {limit}: the rollout {end}, since {replicas.surge_reason}"
             permanent = self.is_rollout and not self.is_least and not is_temporary
@@ -292,9 +306,10 @@ class _ResourceForecast:
 
     def _describe_limit(self) -> str:
         cap, hard = self.limit.cap, self.limit.hard[self.name]
-        return (
-            f"{self.limit.label} has hard {cap.limits.describe(self.name) if cap else format_amount(self.name, hard)}"
-        )
+        if cap is None:
+            return f"{self.limit.label} has hard {format_amount(self.name, hard)}"
+        share = describe_share(cap, self.name, self.reach)
+        return f"{self.limit.label} has hard {cap.limits.describe(self.name)}{share}"
 
     def _describe_rollout_limit(self) -> str:
         surge = self.limit.surge.get(self.name, 0)
@@ -312,13 +327,13 @@ def forecast_cap(  # noqa: PLR0913, PLR0917  # a workload, a cap, and what is co
     compute_charge: Callable[[Pod], Charge],
     before: Amounts,
     read_ledger: Callable[[], Ledger | None],
-    namespace: str,
+    guarantees: GuaranteeFinder,
 ) -> Iterator[Forecast]:
     """Yield the forecasts for the workload's pods and their claims under one cap.
 
     `compute_charge` returns the charge of one pod, `before` is the amount that the ledger already counts of the old
-    workload; `read_ledger` returns the ledger, or None if it is unavailable. What is guaranteed to others than
-    `namespace` is not free.
+    workload; `read_ledger` returns the ledger, or None if it is unavailable. What `guarantees` has for others is not
+    free.
     """
     charged_pods: list[ChargedPods] = []
     for pods in workload.pod_sets:
@@ -334,14 +349,14 @@ def forecast_cap(  # noqa: PLR0913, PLR0917  # a workload, a cap, and what is co
         ledger = read_ledger()
         if ledger is None:
             return None
-        charged = ledger.compute_taken(namespace)
+        charged = ledger.compute_taken(guarantees.namespace)
         unknown = [name for name in all_least if not is_counted(ledger, cap, name)]
         return Amounts({name: charged[name] for name in charged if name not in unknown}) if unknown else charged
 
     all_least = frozenset(name for pod in charged_pods for name in pod.least)
     label = f"cap {cap.definition.name} {describe_scope(cap)}"
     codes = WORKLOAD_OVER_CAP, WORKLOAD_OVER_FREE, WORKLOAD_ROLLOUT, WORKLOAD_AUTOSCALED_OVER_CAP
-    limit = ForecastLimit(label, cap.hard, *codes, cap, cap.surge)
+    limit = ForecastLimit(label, cap.hard, *codes, cap, cap.surge, guarantees)
     yield from forecast_resources(charged_pods, limit, before, read_charged)
 
 

@@ -11,7 +11,6 @@ from tallygate.accounting.problem import Problem
 from tallygate.admission.cap_index import ActiveCap
 from tallygate.admission.kinds import REVIEW_TARGETS, SCALABLE_KINDS, ReviewTarget, find_review_target
 from tallygate.admission.rule_codes import WORKLOAD_OVER_CAP
-from tallygate.cluster.usage_lister import get_ledger_key
 from tallygate.objects.core import ResourceQuota
 from tallygate.objects.meta import ObjectMeta, PartialObjectMetadata
 from tallygate.policy.model import ForecastEnforcement
@@ -23,6 +22,7 @@ from tallygate.review.applied_workload import (
     decode_workloads,
     leave_out_unreadable,
 )
+from tallygate.review.cap_reach import GuaranteeFinder
 from tallygate.review.charged_requests import RequestCharges, compute_pod_charge
 from tallygate.review.claim_forecast import counts_devices, describe_unknown, describe_unseen_classes, is_controlled
 from tallygate.review.gpu_annotation_review import find_uncounted_of_workload
@@ -124,12 +124,12 @@ def review_workload(
         if charges is not None:
             charges = _drop_counted_by_owners(charges, metadata, outcome, view)
         return ReviewedWorkload((), (), charges=charges)
+    guarantees = view.create_guarantee_finder(request.namespace, read_ledger)
     by_cap = [(cap, cap in whole_caps) for cap in forecast_caps]
-    denied, warnings = _forecast(request.namespace, workload, old_workload, by_cap, read_ledger)
+    denied, warnings = _forecast(workload, old_workload, by_cap, guarantees)
     if forecaster is not None:
         warnings += forecaster.forecast_workload(workload, old_workload, quotas)
-    unknown = unknown or _describe_unknown(workload, forecast_caps, limits)
-    return ReviewedWorkload(denied, warnings, unknown, charges)
+    return ReviewedWorkload(denied, warnings, unknown or _describe_unknown(workload, forecast_caps, limits), charges)
 
 
 def _describe_unknown(workload: ForecastWorkload, caps: Sequence[ActiveCap], limits: str) -> str:
@@ -187,11 +187,10 @@ def _drop_counted_by_owners(
 
 
 def _forecast(
-    namespace: str,
     workload: ForecastWorkload,
     old_workload: ForecastWorkload | None,
     caps: Sequence[tuple[ActiveCap, bool]],
-    read_ledger: Callable[[LedgerKey], Ledger | None],
+    guarantees: GuaranteeFinder,
 ) -> tuple[list[Problem], list[Problem]]:
     """Return the problems that deny a workload, and its warnings.
 
@@ -202,8 +201,8 @@ def _forecast(
     for cap, is_whole in caps:
         compute_charge = partial(compute_pod_charge, cap)
         before = old_workload.sum_charges(cap, compute_charge) if old_workload else NO_AMOUNTS
-        read = read_none if is_whole else partial(read_ledger, get_ledger_key(cap, namespace))
-        for forecast in forecast_cap(workload, cap, compute_charge, before, read, namespace):
+        read = read_none if is_whole else partial(guarantees.read_ledger, cap)
+        for forecast in forecast_cap(workload, cap, compute_charge, before, read, guarantees):
             if is_whole and forecast.problem.code == WORKLOAD_OVER_CAP:
                 continue
             denies = forecast.permanent and cap.definition.workloads is ForecastEnforcement.DENY

@@ -88,9 +88,13 @@ class Guarantees(msgspec.Struct, frozen=True, dict=True):
         }
         return {namespace: amount for namespace, amount in left.items() if amount > 0}
 
-    def sum_besides(self, name: str, besides: str) -> int:
-        """Return the sum of the guarantees of one name over all namespaces but `besides`."""
-        return sum(amounts.get(name, 0) for namespace, amounts in self.amounts.items() if namespace != besides)
+    def list_besides(self, name: str, besides: str) -> dict[str, int]:
+        """Return the guarantees of one name by namespace, without that of `besides`."""
+        return {
+            namespace: amounts[name]
+            for namespace, amounts in self.amounts.items()
+            if namespace != besides and name in amounts
+        }
 
     def find_left(self, namespace: str, name: str) -> int:
         """Return what a namespace has of its guarantee beyond what `used` counts for it."""

@@ -262,19 +262,19 @@ def compute_unspent(ledger: Ledger, request: ReservationRequest) -> Mapping[str,
 
     They are the larger ones by the policy of the requesting replica and by the ledger, as a limit is the smaller one.
     """
-    reserved, own = ledger.reserved_by_namespace, find_own_guarantees(ledger, request)
-    unspent = ledger.guarantees.compute_unspent(reserved, request.namespace)
-    if own is None:
+    stored, *own = list_guarantees(ledger, request.guarantees)
+    unspent = stored.compute_unspent(ledger.reserved_by_namespace, request.namespace)
+    if not own:
         return unspent
-    by_own = own.compute_unspent(reserved, request.namespace)
+    by_own = own[0].compute_unspent(ledger.reserved_by_namespace, request.namespace)
     return {name: max(unspent.get(name, 0), by_own.get(name, 0)) for name in unspent.keys() | by_own.keys()}
 
 
-def find_own_guarantees(ledger: Ledger, request: ReservationRequest) -> Guarantees | None:
-    """Return the guarantees by the policy of the requesting replica, None if the ledger has the same or it has none."""
-    if not request.guarantees or ledger.guarantees.are(request.guarantees):
-        return None
-    return Guarantees(request.guarantees, ledger.guarantees.used)
+def list_guarantees(ledger: Ledger, own: AmountsByNamespace) -> tuple[Guarantees, ...]:
+    """Return the guarantees of a ledger, and then those by a replica's `own` policy, if it has others."""
+    if not own or ledger.guarantees.are(own):
+        return (ledger.guarantees,)
+    return ledger.guarantees, Guarantees(own, ledger.guarantees.used)
 
 
 def _create_exceeded(ledger: Ledger, excess: Amounts, unspent: Mapping[str, int]) -> Exceeded | Deferred:
