@@ -11,11 +11,15 @@ _TICK = 0.5
 
 
 class SeenCapacity(NamedTuple):
-    """A capacity that a replica measured until `end`, None if that is not over; `slack` is how wrong the end may be."""
+    """A capacity that a replica measured until `end`, None if that is not over; `slack` is how wrong the end may be.
+
+    It `is_certain` unless it comes from a record that may have been too old for a replica that started.
+    """
 
     amount: int
     end: float | None = None
     slack: float = _TICK
+    is_certain: bool = True
 
 
 class RecordedView(NamedTuple):
@@ -35,10 +39,11 @@ class NodeView:
         self._now = now
         self._measured_at = self._started_at = now()
         self._inherited: list[SeenCapacity] = []
-        self._record_age = 0.0
-        if recorded is not None:
-            self._record_age = self._started_at - recorded.at
-            self._inherited = [_end(each, self._started_at) for each in recorded.seen]
+        age = 0.0 if recorded is None else self._started_at - recorded.at
+        if recorded is not None and age <= SETTLE_SECONDS + _SKEW:
+            is_recent = age <= SETTLE_SECONDS - _SKEW
+            ended = (_end(each, self._started_at) for each in recorded.seen)
+            self._inherited = [each._replace(is_certain=each.is_certain and is_recent) for each in ended]
         self._seen: list[SeenCapacity] = []
 
     def measure(self, amount: int) -> None:
@@ -54,9 +59,8 @@ class NodeView:
         """Return the least and the most that the settled capacity may be, None before the first measurement."""
         if not self._seen:
             return None
-        least = [*(self._inherited if self._record_age <= SETTLE_SECONDS - _SKEW else ()), *self._seen]
-        most = [*(self._inherited if self._record_age <= SETTLE_SECONDS + _SKEW else ()), *self._seen]
-        return self._find_largest(least, 1), self._find_largest(most, -1)
+        most = [*self._inherited, *self._seen]
+        return self._find_largest([each for each in most if each.is_certain], 1), self._find_largest(most, -1)
 
     def _find_largest(self, seen: Sequence[SeenCapacity], sign: int) -> int:
         begin = self._measured_at - SETTLE_SECONDS

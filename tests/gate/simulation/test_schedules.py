@@ -24,7 +24,10 @@ def test_no_schedule_violates_an_invariant(mix: str) -> None:
 
 @pytest.mark.parametrize(
     ("mix", "seed"),
-    [pytest.param("nodes", 868, id="a late change that adds nothing makes the ledger charge more than the limit")],
+    [
+        pytest.param("nodes", 868, id="a late change that adds nothing makes the ledger charge more than the limit"),
+        pytest.param("nodes and faults", 930, id="a record has nothing that a replica left out as too old"),
+    ],
 )
 def test_no_bound_of_the_simulation_is_too_narrow(mix: str, seed: int) -> None:
     PROGRAM.check(mix, (seed,))
