@@ -9,6 +9,7 @@ from tests.state.model.activating import Activating
 from tests.state.model.claiming import Claiming
 from tests.state.model.entering import Entering
 from tests.state.model.following import Following
+from tests.state.model.guaranteeing import Guaranteeing
 from tests.state.model.joining import Joining
 from tests.state.model.naming import Naming
 from tests.state.model.owning import SECOND_STORED, Owning
@@ -237,6 +238,28 @@ SCENARIOS: Mapping[str, Scenario] = {
         "creations of one namespace fail after the gate, and fill the reservations of a shared ledger",
         Sharing,
         ("amounts_only", "guarded_only", "by_kind", "of_all", "counts_repeated"),
+        is_small=True,
+    ),
+    "guarantees": Scenario(
+        "three namespaces share a cap of three; a guarantee of one is raised, and that of another ends",
+        partial(Guaranteeing, versions=({"a": 1, "b": 1}, {"a": 2})),
+        (
+            "forgets_unspent",
+            "counts_spent",
+            "counts_used_only",
+            "owner_takes_all",
+            "guards_itself",
+            "ledger_only",
+            "own_only",
+            "takes_smaller",
+            "keeps_parts",
+        ),
+        is_small=True,
+    ),
+    "guarantees of others": Scenario(
+        "the same; a guarantee ends, and two others begin, of namespaces that the ledger did not count by themselves",
+        partial(Guaranteeing, versions=({"a": 1}, {"b": 1, "c": 1})),
+        ("uncounted_is_unused", "ledger_only", "own_only", "takes_smaller", "keeps_parts"),
         is_small=True,
     ),
     "activating": Scenario(
