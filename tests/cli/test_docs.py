@@ -8,7 +8,6 @@ from pathlib import Path
 
 import click
 import pytest
-import yaml
 from click.testing import CliRunner
 
 from tallygate.answers import code_catalog
@@ -91,29 +90,6 @@ def test_the_commands_in_the_pages_exist(line: str) -> None:
     assert command is not None
     with command.make_context(" ".join(names), rest):
         pass
-
-
-def read_hooks() -> list[dict[str, object]]:
-    """Return the hooks that this repository offers for pre-commit."""
-    read: list[dict[str, object]] = yaml.safe_load((REPOSITORY / ".pre-commit-hooks.yaml").read_text())
-    return read
-
-
-def test_hooks_run_as_pre_commit_runs_them(tmp_path: Path) -> None:
-    """Run the entry with file names: valid files pass, invalid ones fail."""
-    good, bad, rule = tmp_path / "good.yaml", tmp_path / "bad.yaml", tmp_path / "rule.yaml"
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
-    good.write_text(json.dumps({**pod, "spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": 1}}}]}}))
-    bad.write_text(json.dumps({**pod, "spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": 0.5}}}]}}))
-    rule.write_text("apiVersion: tallygate.dev/v1alpha1\nkind: ResourceRule\nmetadata: {name: x}\nspec: {}\n")
-    entries = {str(hook["id"]): shlex.split(str(hook["entry"])) for hook in read_hooks()}
-    assert sorted(entries) == ["tallygate-check", "tallygate-lint"]
-    results = [
-        CliRunner().invoke(root, [*entries[hook][1:], str(path)]).exit_code
-        for hook, path in (("tallygate-check", good), ("tallygate-check", bad), ("tallygate-lint", rule))
-    ]
-    assert results == [0, 1, 1]
-    assert all(hook["language"] == "python" and hook["entry"] for hook in read_hooks())
 
 
 def test_every_field_of_the_data_is_documented() -> None:

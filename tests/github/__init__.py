@@ -1,1 +1,1 @@
-"""Tests of the files for GitHub: its workflows, and the action for other repositories."""
+"""Tests of the files for GitHub and pre-commit: workflows, and actions and hooks for other repositories."""

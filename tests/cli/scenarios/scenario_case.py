@@ -13,7 +13,7 @@ from tallygate.cli.app import root
 from tests.cli.check_case import change_directory
 
 CASES = Path(__file__).parent / "cases"
-FORMATS = ("table", "verbose", "json", "yaml", "junit")
+FORMATS = ("table", "verbose", "json", "yaml", "github", "junit")
 
 
 @dataclass(frozen=True)

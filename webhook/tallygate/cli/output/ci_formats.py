@@ -6,7 +6,7 @@ setting an error, warning or notice message; escaping as in actions/toolkit `pac
 Code scanners and editors read SARIF 2.1.0 (OASIS Standard, 27 March 2020).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -21,10 +21,21 @@ _PROPERTY_ESCAPES = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A", ":": "%
 
 def format_github(findings: Sequence[Finding]) -> list[str]:
     """Return one command per finding."""
-    return [_format_command(finding) for finding in findings]
+    return [_format_finding_command(finding) for finding in findings]
 
 
-def _format_command(finding: Finding) -> str:
+def format_workflow_command(name: str, place: Mapping[str, str], title: str, message: str) -> str:
+    """Return a workflow command of GitHub, as in `::error file=a.yaml,line=1,title=TITLE::MESSAGE`.
+
+    `name` is `error`, `warning` or `notice`. `place` has the properties that name a line of a file; it may be empty.
+    """
+    properties = ",".join(
+        f"{key}={value.translate(_PROPERTY_ESCAPES)}" for key, value in (*place.items(), ("title", title))
+    )
+    return f"::{name} {properties}::{message.translate(_DATA_ESCAPES)}"
+
+
+def _format_finding_command(finding: Finding) -> str:
     """Return the command of a finding; stdin is no file of the repository, so its template is named, if it has one."""
     message = f"{finding.field_message} ({finding.attribution})"
     if finding.file != STDIN_NAME:
@@ -32,9 +43,8 @@ def _format_command(finding: Finding) -> str:
     else:
         place = {"file": finding.template} if finding.template else {}
         message = f"{finding.location}: {message}"
-    properties = {**place, "title": f"{finding.code} {code_catalog.get_code(finding.code).slug}"}
-    text = ",".join(f"{name}={value.translate(_PROPERTY_ESCAPES)}" for name, value in properties.items())
-    return f"::{_COMMANDS[finding.severity]} {text}::{message.translate(_DATA_ESCAPES)}"
+    title = f"{finding.code} {code_catalog.get_code(finding.code).slug}"
+    return format_workflow_command(_COMMANDS[finding.severity], place, title, message)
 
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"

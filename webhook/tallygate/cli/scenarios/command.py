@@ -19,6 +19,7 @@ from tallygate.cli.sources.options import combine_files, files_options
         ("tallygate test policies/examples/tests/", "every scenario in a folder, at any depth"),
         ("tallygate test -v team-caps.yaml", "every step with its verdict, and the ledgers after it"),
         ("tallygate test -o json policies/tests/ > report.json", "everything for a program"),
+        ("tallygate test -o github policies/tests/", "failures next to their lines in a pull request"),
     ),
 )
 @files_options("[FILE|FOLDER|-]...", "A file of scenarios, a folder of them at any depth, or - for stdin.")
@@ -26,10 +27,10 @@ from tallygate.cli.sources.options import combine_files, files_options
 @click.option(
     "-o",
     "--output",
-    type=click.Choice((*DATA_FORMATS, "junit")),
+    type=click.Choice((*DATA_FORMATS, "github", "junit")),
     default="table",
     show_default=True,
-    help="How to print it: for people, programs, or as the XML that CI systems show.",
+    help="How to print it: for people, programs, GitHub's workflow log, or as the XML that CI systems show.",
 )
 @click.pass_context
 def test(ctx: click.Context, paths: tuple[str, ...], filenames: tuple[str, ...], output: str, *, verbose: bool) -> None:
@@ -66,6 +67,10 @@ def test(ctx: click.Context, paths: tuple[str, ...], filenames: tuple[str, ...],
     results = [run_scenario(scenario) for scenario in track("running scenarios", loaded.scenarios)]
     if output == "junit":
         click.echo(scenario_report.format_junit(results), nl=False)
+    elif output == "github":
+        for line in scenario_report.format_github_failures(results):
+            click.echo(line)
+        click.echo(scenario_report.format_summary(results, loaded.files), err=True)
     else:
         tables.print_object(
             "TestReport",

@@ -1,4 +1,4 @@
-"""Reports of scenario runs: as text, as data for JSON and YAML, and as JUnit XML.
+"""Reports of scenario runs: as text, as data for JSON and YAML, as GitHub's workflow commands, and as JUnit XML.
 
 The JUnit report has one suite for each file and one case for each scenario, in the form that Jenkins' xunit plugin and
 GitLab's unit test reports read.
@@ -16,6 +16,7 @@ from rich.text import Text
 
 from tallygate.accounting.amounts import format_amount
 from tallygate.answers.columns import escape_control
+from tallygate.cli.output.ci_formats import format_workflow_command
 from tallygate.cli.output.tables import create_table
 from tallygate.cli.scenarios import scenario
 from tallygate.cli.scenarios.compare import Difference, format_verdict
@@ -208,6 +209,18 @@ def _convert_cap_usage(cap_usage: CapUsage) -> dict[str, Any]:
     }
 
 
+def format_github_failures(results: Sequence[ScenarioResult]) -> list[str]:
+    """Return a workflow command of GitHub for each failed scenario, which shows it next to the line of its step."""
+    return [_format_failure_command(result, result.failed_step) for result in results if result.failed_step is not None]
+
+
+def _format_failure_command(result: ScenarioResult, failed_step: StepResult) -> str:
+    source = failed_step.step.source
+    place = {"file": source.file, "line": str(source.line), "col": str(source.column)}
+    message = "\n".join(_list_failure_lines(failed_step))
+    return format_workflow_command("error", place, escape_control(result.scenario.name), message)
+
+
 def format_junit(results: Sequence[ScenarioResult]) -> str:
     """Return the results as JUnit XML."""
     return "\n".join(_list_lines(results)) + "\n"
@@ -237,16 +250,18 @@ def _list_case_lines(result: ScenarioResult, file: str) -> Iterator[str]:
 
 
 def _format_failure_text(step_result: StepResult) -> str:
-    source = step_result.step.source
-    head = f"{source.file}:{source.line}:{source.column}: step {step_result.number}: {format_action(step_result.step)}"
-    rows = [
-        f"expected {difference.subject} {difference.expected}; happened: {difference.actual}"
-        for difference in step_result.differences
-    ]
-    rows += [f"event {event}" for event in step_result.request_result.events]
-    rows += [f"ledger {which}: {amounts}" for which, amounts in format_ledgers(step_result.cap_usages)]
-    rows += _format_nodes(step_result)
-    return "\n".join((head, *rows))
+    first, *others = _list_failure_lines(step_result)
+    return "\n".join((f"{_format_source(step_result.step.source)}: {first}", *others))
+
+
+def _list_failure_lines(step_result: StepResult) -> Iterator[str]:
+    """Yield the step, the differences from the expectation, and the events, ledgers and nodes after it."""
+    yield f"step {step_result.number}: {format_action(step_result.step)}"
+    for difference in step_result.differences:
+        yield f"expected {difference.subject} {difference.expected}; happened: {difference.actual}"
+    yield from (f"event {event}" for event in step_result.request_result.events)
+    yield from (f"ledger {which}: {amounts}" for which, amounts in format_ledgers(step_result.cap_usages))
+    yield from _format_nodes(step_result)
 
 
 def _format_counts(results: Sequence[ScenarioResult]) -> str:
