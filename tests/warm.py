@@ -25,7 +25,10 @@ from pathlib import Path
 from typing import Any
 
 _IMPORTED = (
-    *(f"tallygate.cli.{name}.command" for name in ("scenarios", "predict", "usage", "audit", "doctor", "certs")),
+    *(
+        f"tallygate.cli.{name}.command"
+        for name in ("scenarios", "init", "predict", "usage", "audit", "doctor", "certs")
+    ),
     *(f"tallygate.cli.{name}" for name in ("app", "check", "lint", "explain", "headroom", "snapshot", "schema_files")),
     "tallygate.cli.certs.cluster_commands",
     "tallygate.cli.demo.demonstration",

@@ -7,9 +7,12 @@ import struct
 import subprocess
 import sys
 import termios
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.warm import Program
+
+_SECONDS = 120
 
 
 def run_in_terminal(arguments: list[str], columns: int, folder: Path, command: str = "", **environment: str) -> str:
@@ -35,9 +38,34 @@ def run_in_terminal(arguments: list[str], columns: int, folder: Path, command: s
     data = b""
     while more := _read(master):
         data += more
-    process.wait(120)
+    process.wait(_SECONDS)
     os.close(master)
     return data.decode().replace("\r\n", "\n")
+
+
+def answer_in_terminal(arguments: list[str], answers: Mapping[str, str], folder: Path) -> tuple[int, str]:
+    """Return the exit code and the output of `tallygate` on a terminal, where a user answers its questions.
+
+    `answers` has for each question a part of its text and the answer, in the order of the questions. Each is typed
+    when the question is on the screen.
+    """
+    master, slave = pty.openpty()
+    streams = {"stdin": slave, "stdout": slave, "stderr": slave}
+    process = Program("tallygate.cli", arguments, cwd=folder, environment={**os.environ, "TERM": "dumb"}, **streams)
+    os.close(slave)
+    screen, seen = b"", 0
+    for question, answer in answers.items():
+        while (found := screen.find(question.encode(), seen)) < 0:
+            more = _read(master)
+            assert more, f"{question!r} is not asked: {screen.decode()}"
+            screen += more
+        seen = found + len(question)
+        os.write(master, f"{answer}\n".encode())
+    while more := _read(master):
+        screen += more
+    code = process.wait(_SECONDS)
+    os.close(master)
+    return code, screen.decode().replace("\r\n", "\n")
 
 
 def _read(terminal: int) -> bytes:

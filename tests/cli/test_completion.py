@@ -55,6 +55,7 @@ def complete(words: str, index: int) -> list[str]:
         ("tallygate explain TG20", 2, [f"TG20{number}" for number in range(1, 10)]),
         ("tallygate explain po", 2, ["pod"]),
         ("tallygate check -o s", 3, ["sarif"]),
+        ("tallygate init --for l", 3, ["licences"]),
         ("tallygate certs re", 2, ["renew"]),
         ("tallygate serve --tls-c", 2, ["--tls-cert"]),
         ("tallygate usage --ver", 2, ["--verify"]),

@@ -16,7 +16,7 @@ from typing import NoReturn
 import pytest
 
 from tallygate.cli.app import root
-from tallygate.cli.framework import format_installation
+from tallygate.cli.framework import format_installation, format_requirement
 from tests.cli.test_command import list_commands
 
 _ROOT = Path(__file__).parents[2]
@@ -58,6 +58,7 @@ _NO_CLUSTER = [*list_modules("cluster"), *list_modules("server")]
         "check e2e/manifests/one-dongle.yaml --strict",
         "lint policies",
         "test policies/examples/tests/fill.yaml",
+        "init --for gpus --dry-run",
         "explain TG101",
         "explain pod -f e2e/manifests/one-dongle.yaml",
         "completion bash",
@@ -140,6 +141,8 @@ class _Installed(Distribution):
         self._record = record
 
     def read_text(self, filename: str) -> str | None:
+        if filename == "METADATA":
+            return "Metadata-Version: 2.4\nName: tallygate\nVersion: 0.1.0\n"
         return json.dumps(self._record) if self._record and filename == "direct_url.json" else None
 
     def locate_file(self, path: object) -> NoReturn:
@@ -174,3 +177,25 @@ class _Installed(Distribution):
 )
 def test_the_advice_names_the_source_of_this_installation(record: object, expected: str) -> None:
     assert format_installation("cluster", _Installed(record)) == expected
+
+
+@pytest.mark.parametrize(
+    ("record", "expected"),
+    [
+        pytest.param(None, "tallygate==0.1.0", id="from an index"),
+        pytest.param({"url": "file:///src", "dir_info": {"editable": True}}, "tallygate==0.1.0", id="from a clone"),
+        pytest.param({"url": "file:///dist/t.whl", "archive_info": {}}, "tallygate==0.1.0", id="from a wheel"),
+        pytest.param(
+            {"url": "https://example.com/t.whl", "archive_info": {}},
+            "tallygate @ https://example.com/t.whl",
+            id="from an address",
+        ),
+        pytest.param(
+            {"url": "https://example.com/t.git", "vcs_info": {"vcs": "git", "commit_id": "0a1b"}},
+            "tallygate @ git+https://example.com/t.git@0a1b",
+            id="from a repository",
+        ),
+    ],
+)
+def test_a_requirement_names_a_source_that_is_there_elsewhere(record: object, expected: str) -> None:
+    assert format_requirement(_Installed(record)) == expected

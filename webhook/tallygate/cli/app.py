@@ -77,6 +77,9 @@ def _print_version(ctx: click.Context, _: click.Parameter, is_asked: bool) -> No
         "predict": framework.LazyCommand(
             "tallygate.cli.predict.command", "Predict whether pods will find a node, and why not.", _DEVELOPERS
         ),
+        "init": framework.LazyCommand(
+            "tallygate.cli.init.command", "Lay out a folder of policies with tests and a workflow.", _ADMINS
+        ),
         "lint": framework.LazyCommand("tallygate.cli.lint", "Check policy files.", _ADMINS),
         "test": framework.LazyCommand(
             "tallygate.cli.scenarios.command", "Run scenarios of requests against policies.", _ADMINS
@@ -123,6 +126,7 @@ def _print_version(ctx: click.Context, _: click.Parameter, is_asked: bool) -> No
     },
     examples=(
         ("tallygate check deploy/", "what is wrong with the manifests of a folder"),
+        ("tallygate init --for gpus", "a folder of policies with tests, and a workflow that runs them"),
         ("tallygate lint policies/", "whether policy files are right"),
         ("tallygate test policies/tests/", "whether policies have the results that scenarios expect"),
         ("tallygate explain TG101", "what a code means, with an example that fails and one that passes"),

@@ -388,6 +388,19 @@ def format_installation(extra: str, installed: "Distribution") -> str:
     return shlex.join(("pip", "install", f"{requirement} @ {url}" if url else requirement))
 
 
+def format_requirement(installed: "Distribution") -> str:
+    """Return the requirement by which pip installs this version elsewhere, from where the distribution came (PEP 610).
+
+    A folder or a file of this machine is not there elsewhere: it gives the name and the version.
+    """
+    record: dict[str, Any] = json.loads(installed.read_text("direct_url.json") or "{}")
+    url = record.get("url", "")
+    if vcs := record.get("vcs_info"):
+        return f"{PROGRAM} @ {vcs['vcs']}+{url}@{vcs['commit_id']}"
+    is_remote = urlsplit(url).scheme in {"http", "https"}
+    return f"{PROGRAM} @ {url}" if is_remote else f"{PROGRAM}=={installed.version}"
+
+
 def _create_incomplete_command(name: str, help_line: str, error: ModuleNotFoundError) -> Command:
     """Return the replacement of a command without its extra: its help works, and its run is a usage error.
 

@@ -1,0 +1,228 @@
+"""The files that `tallygate init` writes: where they stand, what is in them, and how they are written.
+
+The workflow and the hooks name tallygate by a requirement of pip, since no address of a repository is known here.
+"""
+
+import json
+import os
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+
+from tallygate.cli.framework import UsageError
+from tallygate.cli.init.choices import Choices
+from tallygate.cli.init.policy_files import POLICY_SCHEMA, SCENARIO_SCHEMA, list_policy_texts
+from tallygate.policy.schema import SCHEMA_FILE_NAME, read_schema_text
+
+POLICIES = "policies"
+HOOKS_FILE = ".pre-commit-config.yaml"
+
+_WORKFLOW = Template("""\
+# The policies with every change: their mistakes, and whether they decide as the scenarios expect.
+name: policies
+on:
+  push: {branches: [main]}
+  pull_request: {}
+permissions:
+  contents: read
+jobs:
+  tallygate:
+    runs-on: ubuntu-latest
+    steps:
+      - uses: actions/checkout@v7
+        with: {persist-credentials: false}
+      - uses: actions/setup-python@v6
+        with: {python-version: "3.13"}
+      # Scenarios of rules that compare pods with nodes need numpy, too.
+      - run: |
+          python -m pip install --quiet $requirement
+      - run: |
+          tallygate lint --strict -o github $policies
+      - run: |
+          tallygate test -o github $tests
+$check""")
+
+_CHECK = Template("""\
+      - run: |
+          tallygate check -o github --policies $policies $manifests
+""")
+
+_HOOKS = Template("""\
+  - repo: local
+    hooks:
+      - id: tallygate-lint
+        name: tallygate lint
+        entry: tallygate lint --strict
+        args: [$policies]
+        files: $pattern
+        pass_filenames: false
+        language: python
+        additional_dependencies: [$requirement]
+      - id: tallygate-test
+        name: tallygate test
+        entry: tallygate test
+        args: [$tests]
+        files: $pattern
+        pass_filenames: false
+        language: python
+        additional_dependencies: [$requirement]
+""")
+
+_HOOKS_HEAD = """\
+# `pre-commit install` runs these before each commit. Policies are one set: the hooks read the whole folder.
+repos:
+"""
+
+
+class FileGroup(StrEnum):
+    """The files that a user may leave out."""
+
+    WORKFLOW = "workflow"
+    PRE_COMMIT = "pre-commit"
+    EDITOR = "editor"
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectFile:
+    """A file: its path from the root of the project, its text, and its use.
+
+    `is_shared` is true of a file that other tools or calls of `tallygate init` use too: if it is there, it is kept.
+    """
+
+    path: str
+    text: str
+    about: str
+    is_shared: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """The root of a project, the folder in it that gets the policies, and what the files there name.
+
+    `root` and `folder` are resolved; `written_folder` is the folder as the user has written it.
+    """
+
+    root: Path
+    folder: Path
+    written_folder: Path
+    requirement: str
+    """What pip installs for the workflow and the hooks."""
+    manifests: str = ""
+    """A folder of manifests for the workflow, from the root; empty for none."""
+    without: frozenset[FileGroup] = frozenset()
+
+    @property
+    def policies(self) -> str:
+        """The folder of the policies, from the root, without a slash at its end."""
+        return (self.folder.relative_to(self.root) / POLICIES).as_posix()
+
+    def format_path(self, path: str) -> str:
+        """Return a path from the root as the user would write it."""
+        return os.path.normpath(self.written_folder / os.path.relpath(self.root / path, self.folder))
+
+
+def find_root(folder: Path) -> Path:
+    """Return the folder of the Git repository around a resolved folder; without one the folder itself.
+
+    GitHub, pre-commit and editors read their files there.
+    """
+    return next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), folder)
+
+
+def list_project_files(project: Project, choices: Choices) -> Iterator[ProjectFile]:
+    """Yield every file of a project."""
+    policies = project.policies
+    for number, (path, text, about) in enumerate(list_policy_texts(choices)):
+        yield ProjectFile(f"{policies}/{path}", text, about, is_shared=number == 0)
+    yield ProjectFile(f"{policies}/{POLICY_SCHEMA}", read_schema_text(), "for editors: `tallygate schema`")
+    scenario_schema = files("tallygate.cli.scenarios").joinpath(SCHEMA_FILE_NAME).read_text(encoding="utf-8")
+    yield ProjectFile(f"{policies}/{SCENARIO_SCHEMA}", scenario_schema, "for editors: `tallygate schema scenario`")
+    if FileGroup.WORKFLOW not in project.without:
+        yield ProjectFile(".github/workflows/tallygate.yml", _create_workflow(project), "GitHub runs lint and test")
+    if FileGroup.PRE_COMMIT not in project.without:
+        yield ProjectFile(HOOKS_FILE, f"{_HOOKS_HEAD}{create_hooks(project)}", "pre-commit runs lint and test")
+    if FileGroup.EDITOR not in project.without:
+        yield ProjectFile(".vscode/settings.json", _create_settings(project), "VS Code knows the schemas of new files")
+
+
+def _create_workflow(project: Project) -> str:
+    policies = shlex.quote(f"{project.policies}/")
+    check = _CHECK.substitute(policies=policies, manifests=shlex.quote(project.manifests)) if project.manifests else ""
+    return _WORKFLOW.substitute(
+        requirement=shlex.quote(project.requirement),
+        policies=policies,
+        tests=shlex.quote(f"{project.policies}/tests/"),
+        check=check,
+    )
+
+
+def create_hooks(project: Project) -> str:
+    """Return the entry of `repos` in `.pre-commit-config.yaml`: local hooks, which need no address of a repository."""
+    return _HOOKS.substitute(
+        policies=json.dumps(f"{project.policies}/"),
+        tests=json.dumps(f"{project.policies}/tests/"),
+        pattern=json.dumps(f"^{re.escape(project.policies)}/"),
+        requirement=json.dumps(project.requirement),
+    )
+
+
+def needs_hooks(project: Project) -> bool:
+    """Return whether the hooks of pre-commit, which are there, have none of tallygate."""
+    try:
+        return "tallygate" not in (project.root / HOOKS_FILE).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return True
+
+
+def _create_settings(project: Project) -> str:
+    policies = project.policies
+    schemas = {
+        f"./{policies}/{POLICY_SCHEMA}": [f"{policies}/*.yaml"],
+        f"./{policies}/{SCENARIO_SCHEMA}": [f"{policies}/tests/*.yaml"],
+    }
+    return f"{json.dumps({'yaml.schemas': schemas}, indent=2)}\n"
+
+
+def select_new_files(project: Project, project_files: Sequence[ProjectFile]) -> list[ProjectFile]:
+    """Return the files that are not there; those that are there and shared are left as they are.
+
+    Raises:
+        UsageError: if another file is there; the message names all of them.
+    """
+    there = [file for file in project_files if os.path.lexists(project.root / file.path)]
+    if own := [project.format_path(file.path) for file in there if not file.is_shared]:
+        advice = "nothing has been written; move them, or name another folder"
+        raise UsageError(f"{', '.join(own)}: there already, and `tallygate init` replaces no file: {advice}")
+    return [file for file in project_files if file not in there]
+
+
+def write_files(project: Project, new_files: Sequence[ProjectFile]) -> None:
+    """Write files that are not there, all of them or none.
+
+    Raises:
+        UsageError: if one is there by now, or cannot be written.
+    """
+    written: list[Path] = []
+    folders: list[Path] = []
+    name = ""
+    try:
+        for file in new_files:
+            name, path = project.format_path(file.path), project.root / file.path
+            folders += [each for each in reversed(path.parents) if not each.exists()]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("x", encoding="utf-8") as stream:
+                written.append(path)
+                stream.write(file.text)
+    except OSError as error:
+        for each in written:
+            each.unlink(missing_ok=True)
+        for each in reversed(folders):
+            with suppress(OSError):  # another program has written into it
+                each.rmdir()
+        raise UsageError(f"{name}: cannot be written: {error.strerror}; nothing has been written") from error
