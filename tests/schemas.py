@@ -20,7 +20,7 @@ from msgspec.inspect import EnumType, Field, StructType, Type
 
 import tallygate
 from tallygate.answers.answer_records import AskAnswer, AskHeadroom
-from tallygate.answers.usage_records import AskUsage
+from tallygate.answers.usage_records import AskHours, AskUsage
 from tallygate.cli.scenarios.scenario_document import ScenarioDocument
 from tallygate.device_plugin.device_config import DevicePluginConfig
 from tallygate.policy.cap_limits import PercentLimit
@@ -186,6 +186,11 @@ def generate_usage_schema() -> dict[str, Any]:
     return _generate_record_schema(AskUsage, "ask-usage-v1", "tallygate answer about the usage of a namespace")
 
 
+def generate_hours_schema() -> dict[str, Any]:
+    """Return the schema of an AskHours, likewise."""
+    return _generate_record_schema(AskHours, "ask-hours-v1", "tallygate answer about the hours of devices")
+
+
 def _generate_record_schema(struct: type[msgspec.Struct], name: str, title: str) -> dict[str, Any]:
     schema: dict[str, Any] = msgspec.json.schema(struct)
     for definition in schema["$defs"].values():
@@ -309,6 +314,7 @@ FILES: dict[str, Callable[[], dict[str, Any]]] = {
     "answers/schema.json": generate_answer_schema,
     "answers/headroom_schema.json": generate_headroom_schema,
     "answers/usage_schema.json": generate_usage_schema,
+    "answers/hours_schema.json": generate_hours_schema,
     "policy/schema.json": generate_policy_schema,
     "device_plugin/schema.json": generate_device_schema,
     "cli/scenarios/schema.json": generate_scenario_schema,

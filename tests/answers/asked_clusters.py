@@ -11,6 +11,7 @@ import msgspec
 
 from tallygate.answers.answer_json import VisibleNames, convert_answer
 from tallygate.answers.asked_manifests import AskContext, answer_manifests
+from tallygate.answers.live_hours import LiveHours
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.cluster.state_builder import StateBuilder
 from tallygate.documents.reader import read_documents
@@ -32,6 +33,9 @@ Object = dict[str, Any]
 NOW = datetime(2026, 1, 1, 10, tzinfo=UTC)
 ALL_NAMES = VisibleNames()
 NO_NAMES = VisibleNames(frozenset(), nodes=False)
+NO_HOURS = LiveHours(lambda: 0, dict)
+"""The hours of a server that has seen no event."""
+
 _OTHER_OPTIONS = {"--add", "--what-if", "--replicas", "--scoring", "-l", "-A", "headroom"}
 _OTHERS = {
     "invalid_predict_arguments_are_usage_errors": "no cluster is read",

@@ -17,10 +17,13 @@ from typing import Any, Final
 import msgspec
 
 from tallygate.answers.answer_json import VisibleNames
+from tallygate.answers.device_hours import Grouping
+from tallygate.answers.live_hours import HoursQuestion, LiveHours
 from tallygate.cluster import kinds
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.kube.resource_codec import Changed, Replaced
 from tallygate.objects.scheduling import SchedulingPod
+from tallygate.objects.timed_pods import TimedPod
 from tallygate.server.asking.answerer import Answerer, OpenedState
 from tallygate.state.informers.pod_records import PodRecord
 from tallygate.state.informers.pod_templates import PodTemplates
@@ -61,6 +64,7 @@ spec:
       restartPolicy: Never
       containers: [{name: main, image: x, resources: {limits: {nvidia.com/gpu: 1, cpu: 1, memory: 1Gi}}}]
 """
+_WORKLOADS: Final = Grouping(by_workload=True)
 _TERM: Final = "{topologyKey: zone, labelSelector: {matchLabels: {app: other}}}"
 _APART: Final = f"""\
       affinity: {{podAntiAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: [{_TERM}]}}}}
@@ -77,13 +81,14 @@ class LargeCluster:
             state.nodes, state.namespaces, state.device_classes, state.node_pools, state.node_claims
         )
         self._revision = 10
+        self.hours = LiveHours(lambda: int(time.time()), state.device_classes.get_resources_by_class)
         self._replace("namespaces", [create_namespace(number) for number in range(NAMESPACES)])
         self._replace("nodes", [create_node(number) for number in range(NODES)])
         for each in ("resourcequotas", "limitranges", "priorityclasses", "runtimeclasses", "deviceclasses"):
             self._replace(each, [])
         for each in ("resourceclaims", "resourceclaimtemplates", "resourceslices"):
             self._replace(each, [])
-        codec = self.cache.create_pod_codec(state.pods, state.pod_templates)
+        codec = self.cache.create_pod_codec(state.pods, state.pod_templates, has_times=True)
         self._create_record: Callable[[SchedulingPod], PodRecord] = codec.create_record
         self._apply(Replaced([self._decode(create_pod(number)) for number in range(PODS)], self._revision))
 
@@ -102,16 +107,17 @@ class LargeCluster:
             assert cluster is not None
             self.state.columns = cluster
             cluster.now = now = datetime.now(UTC)
-            yield OpenedState(self.state, now)
+            yield OpenedState(self.state, now, self.hours)
 
     def _decode(self, pod: dict[str, Any]) -> PodRecord:
-        return self._create_record(msgspec.json.decode(json.dumps(pod), type=SchedulingPod))
+        return self._create_record(msgspec.json.decode(json.dumps(pod), type=TimedPod))
 
     def _apply(self, event: Any) -> None:
         self.state.pods.apply(event)
         self.cache.apply(event)
         if self.state.pod_templates is not None:
             self.state.pod_templates.apply(event)
+            self.hours.apply_pods(event)
 
     def _replace(self, resource: str, items: list[dict[str, Any]]) -> None:
         codec, store = self.state.get_codec(resource), self.state.get_store(resource)
@@ -182,6 +188,8 @@ def main() -> None:
         ("usage of one's own namespace", lambda: answerer.answer_usage("ns-42", own)),
         ("usage, with all rights", lambda: answerer.answer_usage("ns-42", everything)),
         ("ask about a Job", lambda: answerer.answer(manifests, "ns-42", own)),
+        ("hours of one's own namespace", lambda: answerer.answer_hours(HoursQuestion("ns-50", "workload", _WORKLOADS))),
+        ("hours of all namespaces", lambda: answerer.answer_hours(HoursQuestion(None, "workload", _WORKLOADS))),
         ("copies of its pod", lambda: answerer.answer_headroom(manifests, "ns-42", own)),
         ("copies that are placed one by one", lambda: answerer.answer_headroom(apart, "ns-42", own)),
     ):

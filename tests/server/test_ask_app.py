@@ -1,4 +1,4 @@
-"""`POST /v1/ask`, `/v1/headroom` and `GET /v1/usage`: who may ask about what, what he sees, and the bounds."""
+"""`POST /v1/ask`, `/v1/headroom`, `GET /v1/usage` and `/v1/hours`: who may ask what, what he sees, and the bounds."""
 
 import json
 import threading
@@ -8,12 +8,14 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+import msgspec
 import pytest
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
 from tallygate.admission.kinds import REVIEW_TARGETS
 from tallygate.answers.answer_json import VisibleNames
+from tallygate.answers.usage_records import AskHours
 from tallygate.server.asking.access import AccessReviewer
 from tallygate.server.asking.answerer import MAX_WAITING, Answerer, OpenedState
 from tallygate.server.asking.ask_error import AskError
@@ -22,9 +24,10 @@ from tallygate.server.asking.identity import TokenAuthenticator
 from tallygate.server.asking.rate import create_user_limit
 from tallygate.server.telemetry.metrics import ServerMetrics
 from tallygate.server.web.admission_middleware import RequestLimits
-from tallygate.server.web.ask_app import ASK_PATH, HEADROOM_PATH, USAGE_PATH, AskParts, create_ask_app
+from tallygate.server.web.ask_app import ASK_PATH, HEADROOM_PATH, HOURS_PATH, USAGE_PATH, AskParts, create_ask_app
 from tallygate.server.web.request_log import RequestLog
-from tests.answers.asked_clusters import build_state, read_policies
+from tests.answers.asked_clusters import NO_HOURS, build_state, read_policies
+from tests.answers.device_histories import GPU, NIC, ClaimLife, PodLife, Watcher
 from tests.answers.test_answer_json import ASKED, CLUSTER, MARK, NODE_MARK, POLICIES, create_asked_pod, other
 from tests.kube.scripted_server import FakeClock
 from tests.server.app_harness import Log
@@ -68,12 +71,13 @@ class AskHarness:
         self.now: Callable[[], float] = self.clock.now
         self.log = Log()
         self.state = build_state(CLUSTER, with_templates=True)
+        self.hours = NO_HOURS
         self.policies = read_policies(POLICIES)
 
         @contextmanager
         def open_state(_: float) -> Iterator[OpenedState]:
             self.opened()
-            yield OpenedState(self.state, datetime(2026, 1, 1, tzinfo=UTC))
+            yield OpenedState(self.state, datetime(2026, 1, 1, tzinfo=UTC), self.hours)
 
         self.parts = AskParts(
             authenticator=authenticator,
@@ -94,6 +98,11 @@ class AskHarness:
         """Ask for the usage of a namespace."""
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         return self.client.get(f"{USAGE_PATH}?namespace={namespace}", headers=headers)
+
+    def show_hours(self, token: str = ANN, **query: str) -> TestResponse:
+        """Ask for the hours of devices."""
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        return self.client.get(HOURS_PATH, query_string=query, headers=headers)
 
     def ask(self, body: bytes | str, token: str = ANN, namespace: str = "team-a", path: str = ASK_PATH) -> TestResponse:
         """Send an ask."""
@@ -264,6 +273,80 @@ def test_who_may_create_pods_alone_sees_numbers(harness: AskHarness) -> None:
     content = read(harness.show_usage(other("team-b")))
     assert [item["used"] for item in content["items"]] == [6]
     assert {content[key] for key in ("holders", "startable", "waiting", "rejected", "refusals")} == {None}
+
+
+def watch_pods(harness: AskHarness) -> None:
+    """Let the server have seen an hour of pods of team-a, and of another namespace with names of its own."""
+    begin = int(datetime(2025, 12, 31, 23, tzinfo=UTC).timestamp())
+    own = PodLife("own", "team-a", begin, begin, begin + 9999, begin + 9999, labels=(("team", "maps"),))
+    claim = ClaimLife("mine", "team-a", begin, ((begin, begin + 9999),), begin + 9999, device_class="nic")
+    others = own._replace(uid=MARK, namespace=other("team-b"), owner=MARK, labels=(("team", MARK),), amount=2)
+    harness.hours = Watcher([own, claim, others], begin).hours
+
+
+def test_who_may_list_the_pods_of_a_namespace_sees_its_hours_alone(harness: AskHarness) -> None:
+    """Expect exact seconds in each form of groups, and no name of another namespace."""
+    watch_pods(harness)
+    harness.clock.sleep(10)
+    for by, rows in (
+        ("namespace", [(None, None, NIC, 3600, 0, 1), (None, None, GPU, 3600, 1, 0)]),
+        ("workload", [("ResourceClaim mine", None, NIC, 3600, 0, 1), ("Pod own", None, GPU, 3600, 1, 0)]),
+        ("label=team", [(None, "", NIC, 3600, 0, 1), (None, "maps", GPU, 3600, 1, 0)]),
+    ):
+        response = harness.show_hours(namespace="team-a", by=by)
+        content = read(response)
+        answer = msgspec.convert(content, AskHours)
+        assert (response.status_code, answer.namespace, answer.by) == (200, "team-a", by)
+        assert (content["since"], content["until"]) == ("2025-12-31T23:00:00Z", "2026-01-01T00:00:00Z")
+        keys = ("workload", "value", "resource", "seconds", "pods", "claims")
+        assert [tuple(item[key] for key in keys) for item in content["items"]] == rows
+        assert MARK not in response.data.decode()
+
+
+def test_who_may_list_all_pods_sees_the_hours_of_all_namespaces(
+    harness: AskHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch_pods(harness)
+    monkeypatch.setitem(RIGHTS, "list pods", {""})
+    hours = {(item["namespace"], item["resource"]): item["seconds"] for item in read(harness.show_hours())["items"]}
+    assert hours == {("team-a", GPU): 3600, ("team-a", NIC): 3600, (other("team-b"), GPU): 7200}
+    one = read(harness.show_hours(namespace=other("team-b")))
+    assert [item["seconds"] for item in one["items"]] == [7200]
+
+
+@pytest.mark.parametrize(
+    ("query", "token", "code", "message"),
+    [
+        pytest.param({}, ANN, 403, "may not list pods of all namespaces", id="all"),
+        pytest.param({"namespace": "team-a"}, "", 401, "the header `Authorization` is missing", id="no token"),
+        pytest.param({"namespace": "team-b"}, ANN, 403, "may not list pods in namespace team-b", id="another"),
+        pytest.param({"namespace": other("team-b")}, ANN, 403, "may not list pods", id="who may only create pods"),
+        pytest.param({"namespace": "x" * 300}, ANN, 403, "may not list pods", id="no name of a namespace"),
+        pytest.param({"namespace": "team-a", "by": "user"}, ANN, 400, "workload or label=KEY", id="no groups"),
+        pytest.param({"namespace": "team-a", "by": "label=" + "x" * 400}, ANN, 400, "label=KEY", id="a long label"),
+        pytest.param(
+            {"namespace": "team-a", "by": "label=apps.kubernetes.io/pod-index"},
+            *(ANN, 400, "has another value on each pod"),
+            id="a label of one pod",
+        ),
+    ],
+)
+def test_hours_that_are_not_shown_are_refused(
+    harness: AskHarness, query: dict[str, str], token: str, code: int, message: str
+) -> None:
+    watch_pods(harness)
+    response = harness.show_hours(token, **query)
+    assert response.status_code == code, response.data
+    assert message in read(response)["message"]
+
+
+def test_asks_about_hours_count_as_asks(harness: AskHarness) -> None:
+    """Expect a rate, and an end of what takes too long between two of its parts."""
+    watch_pods(harness)
+    assert [harness.show_hours(namespace="team-a").status_code for _ in range(11)] == [200] * 10 + [429]
+    harness.clock.sleep(10)
+    harness.opened = lambda: harness.clock.sleep(11)
+    assert harness.show_hours(namespace="team-a").status_code == 503
 
 
 def test_asks_about_usage_count_as_asks(harness: AskHarness) -> None:

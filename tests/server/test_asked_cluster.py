@@ -12,6 +12,8 @@ from typing import Any
 from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
 from tallygate.admission.cap_index import CapIndex
 from tallygate.answers.answer_json import VisibleNames
+from tallygate.answers.device_hours import Grouping
+from tallygate.answers.live_hours import HoursQuestion
 from tallygate.cluster.cap_ledger_list import LEDGERS_PATH
 from tallygate.kube.config import load_kubeconfig
 from tallygate.policy.model import PolicySet
@@ -24,6 +26,7 @@ from tallygate.state.ledger.ledger import Ledger, Operation, Reservation
 from tallygate.state.ports import LedgerKey
 from tests.accounting.scheduling.devices import claim, device_class, device_slice
 from tests.answers.asked_clusters import read_policies
+from tests.answers.device_histories import format_seconds
 from tests.kube.kubeconfig import write_kubeconfig
 from tests.server.asking.review_answers import catch_ask_error
 from tests.server.process import eventually
@@ -231,6 +234,34 @@ def test_a_server_knows_the_shapes_of_the_pods_that_run_and_the_pods_that_wait(t
             asked.stop()
     assert [(shape["pods"], shape["copies"]) for shape in usage["startable"]] == [(1, 2)]
     assert [(each["names"], each["verdict"]) for each in usage["waiting"]] == [(["waits"], "fits now")]
+
+
+def test_the_hours_of_devices_are_those_since_the_first_list(tmp_path: Path) -> None:
+    """List an hour ago a pod that runs, one that has ended since then, and a claim."""
+    begin = int(datetime.now(UTC).timestamp()) - 3600
+    gpu = {"requests": {"nvidia.com/gpu": "2"}, "limits": {"nvidia.com/gpu": "2"}}
+    spec = {"nodeName": "a", "containers": [{"name": "main", "image": "x", "resources": gpu}]}
+    terminated = {"terminated": {"finishedAt": format_seconds(begin + 600)}}
+    ended = {"phase": "Failed", "containerStatuses": [{"name": "main", "state": terminated}]}
+    started = {"startTime": format_seconds(begin - 60)}
+    with run_objects() as cluster:
+        asked = AskedCluster(load_kubeconfig(write_kubeconfig(tmp_path, cluster.server)), get_time=lambda: begin)
+        cluster.objects["/api/v1/pods"] += [
+            store({"metadata": {"name": name, "namespace": "team-a"}, "spec": spec, "status": started | status})
+            for name, status in (("runs", {}), ("ended", ended))
+        ]
+        asked.start()
+        try:
+            assert eventually(lambda: is_known(asked))
+            question = HoursQuestion(None, "workload", Grouping(by_workload=True))
+            content = json.loads(Answerer(asked.open_state, PolicySet, lambda: 0.0).answer_hours(question))
+        finally:
+            asked.stop()
+    hours = {item["workload"]: item for item in content["items"]}
+    assert content["since"] == format_seconds(begin)
+    assert hours["Pod ended"]["seconds"] == 1200
+    assert 7200 <= hours["Pod runs"]["seconds"] < 8000
+    assert (hours["ResourceClaim taken"]["claims"], len(hours)) == (1, 3)
 
 
 def test_nothing_is_answered_before_pods_are_known_and_while_another_ask_is_answered(tmp_path: Path) -> None:

@@ -49,10 +49,10 @@ STORED: dict[str, Any] = {
 
 
 @contextmanager
-def run_cluster(folder: Path, parts: Sequence[Part]) -> Iterator[tuple[ForwardingServer, RawServer]]:
-    """Yield an API server that lets a user list nothing of the cluster, and a gate with this answer."""
+def run_cluster(folder: Path, *responses: Sequence[Part]) -> Iterator[tuple[ForwardingServer, RawServer]]:
+    """Yield an API server that lets a user list nothing of the cluster, and a gate with these answers in order."""
     context = issue_certificates(folder / "gate")
-    with run_forwarding_server() as server, raw_server(parts, context=context) as gate:
+    with run_forwarding_server() as server, raw_server(*responses, context=context) as gate:
         for path in ("namespaces", "pods", "nodes"):
             server.objects[f"/api/v1/{path}"] = 403, {"kind": "Status", "message": f"ann may not list {path}"}
         server.objects[_WEBHOOKS] = 403, {"kind": "Status", "message": "ann may not get this"}

@@ -27,7 +27,7 @@ from tallygate.server.asking.ask_error import AskError
 from tallygate.server.asking.gate_inspection import CertificateRecord, Inspection, InspectionRequest
 from tallygate_certs.authority import KeyPair, create_ca
 from tests.admission.case import parse_policies
-from tests.answers.asked_clusters import build_state
+from tests.answers.asked_clusters import NO_HOURS, build_state
 from tests.cli.doctor.healthy_gate import create_facts, encode_pem
 from tests.cli.doctor.scripted_server import run_server
 from tests.cli.doctor.test_doctor_command import GateCluster, list_response, object_response
@@ -92,7 +92,7 @@ class InspectedGate:
         """Yield the state, or refuse it."""
         if self.refusal:
             raise self.refusal
-        yield OpenedState(self.state, datetime.now(UTC))
+        yield OpenedState(self.state, datetime.now(UTC), NO_HOURS)
 
     def inspect(self) -> Inspection:
         """Return what is found of the gate, whose pods are this machine."""

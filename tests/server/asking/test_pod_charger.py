@@ -16,7 +16,7 @@ from tallygate.server.asking.answerer import Answerer, OpenedState
 from tallygate.server.asking.ask_error import AskError
 from tallygate.server.asking.pod_charger import PodCharger
 from tallygate.state.informers.consumer_store import GroupCharges
-from tests.answers.asked_clusters import NOW, build_state, read_policies
+from tests.answers.asked_clusters import NO_HOURS, NOW, build_state, read_policies
 from tests.answers.test_answer_json import CLUSTER, POLICIES
 from tests.server.app_harness import Log
 
@@ -36,7 +36,7 @@ class ChargerHarness:
         """Yield the state."""
         if not self.is_known:
             raise AskError(HTTPStatus.SERVICE_UNAVAILABLE, "the pods of the cluster are not known at present")
-        yield OpenedState(self.state, NOW)
+        yield OpenedState(self.state, NOW, NO_HOURS)
 
     def count_charges(self) -> int:
         """Run the task once; return how many charges it has computed."""

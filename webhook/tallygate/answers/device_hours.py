@@ -1,67 +1,26 @@
-"""The hours for which pods had devices, from what several snapshots of a cluster show.
+"""The hours for which pods and claims had devices, by groups: sums of what `cluster.device_times` knows of a period.
 
-A pod has the devices that it requests from its start on a node until it ends. The time of its start is in its status.
-That of its end is in its status too if a snapshot shows the ended pod; else it is between the last snapshot that shows
-it running and the next one. So each sum has a least and a largest amount, whose difference the gaps between snapshots
-bound. Pods that no snapshot shows are not counted. All amounts are whole devices times whole seconds.
+Each sum has a least and a largest amount, since the times of some changes have bounds only. All amounts are whole
+devices times whole seconds.
 """
 
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from tallygate.accounting.charge import ConsumerKind
 from tallygate.answers.columns import Column, Columns
+from tallygate.cluster.device_times import TimedConsumer
 
 _HOUR: Final = 3600
-
-
-class SeenPod(NamedTuple):
-    """A pod on a node as a snapshot shows it: its extended resources, and its times in seconds since 1970.
-
-    `started` and `ended` are None where its status does not have them.
-    """
-
-    uid: str
-    namespace: str
-    workload: str
-    labels: Mapping[str, str]
-    amounts: Mapping[str, int]
-    created: int | None = None
-    started: int | None = None
-    has_ended: bool = False
-    ended: int | None = None
-
-
-@dataclass(slots=True)
-class _Track:
-    """One pod as all snapshots show it: the times of the first and last ones that show it running, None for none.
-
-    `previous` is the time of the snapshot before the first one with the pod, `seen_ended` that of the first one that
-    shows it ended.
-    """
-
-    pod: SeenPod
-    previous: int | None
-    first: int | None = None
-    last: int | None = None
-    seen_ended: int | None = None
-    started: int | None = None
-    ended: int | None = None
-
-    def add(self, pod: SeenPod, time: int) -> None:
-        """Add what a snapshot of this time shows."""
-        self.started = pod.started if self.started is None else self.started
-        if pod.has_ended:
-            self.seen_ended = time if self.seen_ended is None else self.seen_ended
-            self.ended = pod.ended if self.ended is None else self.ended
-        else:
-            self.first = time if self.first is None else self.first
-            self.last = time
+OTHERS: Final = "(others)"
+"""The cell of a table for pods and claims whose workload or label is not known any more."""
 
 
 class HoursKey(NamedTuple):
-    """A group of pods, and a resource; `workload` and `value` of a label are None where they make no groups."""
+    """A group of pods and claims, and a name of devices.
+
+    `workload` and `value` of a label are None where they make no groups, and for those of whom they are not known.
+    """
 
     namespace: str | None
     workload: str | None
@@ -70,81 +29,94 @@ class HoursKey(NamedTuple):
 
 
 class DeviceHours(NamedTuple):
-    """The device-seconds of a group, at least and at most, and the number of its pods."""
+    """The device-seconds of a group, at least and at most, and the numbers of its pods and claims."""
 
     key: HoursKey
     seconds: int
     most_seconds: int
     pods: int
+    claims: int
 
 
 class Grouping(NamedTuple):
-    """The groups of a report: by namespace, by namespace and workload, or by the value of the label `label` of pods."""
+    """The groups of a report: by namespace, by namespace and workload, or by the value of the label `label`."""
 
     by_workload: bool = False
     label: str = ""
 
-    def create_key(self, pod: SeenPod, resource: str) -> HoursKey:
-        """Return the group of a pod; a pod without the label is in the group with the empty value."""
+    def create_key(
+        self, namespace: str, workload: str | None, labels: Mapping[str, str] | None, resource: str
+    ) -> HoursKey:
+        """Return the group of a pod or claim; one without the label is in the group with the empty value."""
         if self.label:
-            return HoursKey(None, None, pod.labels.get(self.label, ""), resource)
-        return HoursKey(pod.namespace, pod.workload if self.by_workload else None, None, resource)
+            return HoursKey(None, None, None if labels is None else labels.get(self.label, ""), resource)
+        return HoursKey(namespace, workload if self.by_workload else None, None, resource)
 
 
-class HoursMeter:
-    """The pods of snapshots, which are added in the order of their times."""
+_BY_LABEL: Final = "label="
+GROUPINGS: Final = "namespace, workload or label=KEY"
 
-    def __init__(self) -> None:
-        self.times: list[int] = []
-        self._tracks: dict[str, _Track] = {}
 
-    def add_snapshot(self, time: int, pods: Iterable[SeenPod]) -> None:
-        """Add a snapshot that is newer than the last one."""
-        previous = self.times[-1] if self.times else None
-        for pod in pods:
-            if pod.uid not in self._tracks:
-                self._tracks[pod.uid] = _Track(pod, previous)
-            self._tracks[pod.uid].add(pod, time)
-        self.times.append(time)
+def parse_grouping(text: str) -> Grouping | None:
+    """Return the groups that a text names, as in `GROUPINGS`; None for any other text."""
+    if text.startswith(_BY_LABEL) and len(text) > len(_BY_LABEL):
+        return Grouping(label=text.removeprefix(_BY_LABEL))
+    return Grouping(by_workload=text == "workload") if text in {"namespace", "workload"} else None
 
-    def find_longest_gap(self) -> int:
-        """Return the longest time between two snapshots, in seconds."""
-        return max((later - time for time, later in zip(self.times, self.times[1:], strict=False)), default=0)
 
-    def sum_hours(self, grouping: Grouping, begin: int, end: int) -> list[DeviceHours]:
-        """Return the sums of each group from `begin` until `end`, those with the most hours of a resource first."""
-        sums: dict[HoursKey, list[int]] = {}
-        for track in self._tracks.values():
-            least, most = self._compute_bounds(track, begin, end)
-            for resource, amount in track.pod.amounts.items() if most else ():
-                parts = sums.setdefault(grouping.create_key(track.pod, resource), [0, 0, 0])
-                parts[0] += amount * least
-                parts[1] += amount * most
-                parts[2] += 1
-        found = [DeviceHours(key, *parts) for key, parts in sums.items()]
-        return sorted(found, key=lambda hours: (hours.key.resource, -hours.seconds, hours.key[:3]))
+class Amounts(NamedTuple):
+    """Device-seconds, at least and at most, and the numbers of pods and claims that had them."""
 
-    def _compute_bounds(self, track: _Track, begin: int, end: int) -> tuple[int, int]:
-        """Return the least and the largest number of seconds for which a pod had its devices in a period."""
-        known_end = track.ended if track.ended is not None else track.last
-        known_start = track.started if track.started is not None else track.first
-        least = 0
-        if known_start is not None and known_end is not None:  # else no snapshot shows it running
-            least = max(min(known_end, end) - max(known_start, begin), 0)
-        earliest = track.started if track.started is not None else self._find_earliest(track)
-        latest = track.ended if track.ended is not None else self._find_latest(track)
-        return least, max(min(latest, end) - max(earliest, begin), least)
+    seconds: int = 0
+    most_seconds: int = 0
+    pods: int = 0
+    claims: int = 0
 
-    def _find_earliest(self, track: _Track) -> int:
-        known = [time for time in (track.pod.created, track.previous) if time is not None]
-        return max(known, default=self.times[0])
+    def plus(self, other: "Amounts") -> "Amounts":
+        return Amounts(*map(int.__add__, self, other))
 
-    def _find_latest(self, track: _Track) -> int:
-        """Return the time of the first snapshot that shows the pod no longer running; the last one if all show it."""
-        if track.seen_ended is not None:
-            return track.seen_ended
-        number = bisect_right(self.times, track.last or 0)
-        return self.times[min(number, len(self.times) - 1)]
+
+def measure(consumer: TimedConsumer, begin: int, end: int) -> Iterator[tuple[str, Amounts]]:
+    """Yield the names of the devices that a pod or claim had within a period, with their amounts."""
+    least, most = consumer.span.measure(begin, end)
+    is_pod = consumer.kind is ConsumerKind.POD
+    for resource, amount in consumer.amounts.items() if most else ():
+        yield resource, Amounts(amount * least, amount * most, int(is_pod), int(not is_pod))
+
+
+class HoursSums:
+    """The sums of a report by its groups."""
+
+    def __init__(self, grouping: Grouping) -> None:
+        self._grouping = grouping
+        self._sums: dict[HoursKey, Amounts] = {}
+
+    def add_consumer(self, consumer: TimedConsumer, begin: int, end: int) -> None:
+        """Add what a pod or claim had within a period."""
+        for resource, amounts in measure(consumer, begin, end):
+            self.add(consumer.namespace, consumer.workload, consumer.labels, resource, amounts)
+
+    def add(  # what a sum is of
+        self,
+        namespace: str,
+        workload: str | None,
+        labels: Mapping[str, str] | None,
+        resource: str,
+        amounts: Amounts,
+    ) -> None:
+        """Add the amounts of pods and claims that have this in common; None is not known."""
+        key = self._grouping.create_key(namespace, workload, labels, resource)
+        before = self._sums.get(key)
+        self._sums[key] = amounts if before is None else before.plus(amounts)
+
+    def list_hours(self) -> list[DeviceHours]:
+        """Return the sums, those with the most hours of a resource first."""
+        found = [DeviceHours(key, *amounts) for key, amounts in self._sums.items()]
+        return sorted(found, key=lambda hours: (hours.key.resource, -hours.seconds, _list_names(hours.key)))
+
+
+def _list_names(key: HoursKey) -> tuple[str, ...]:
+    return tuple("" if name is None else name for name in key[:3])
 
 
 def format_hours(seconds: int) -> str:
@@ -153,20 +125,28 @@ def format_hours(seconds: int) -> str:
     return f"{hundredths // 100}.{hundredths % 100:02d}"
 
 
+def format_duration(seconds: int) -> str:
+    """Return a duration for people, as in `6 h 0 min`."""
+    hours, rest = divmod(seconds, _HOUR)
+    return f"{hours} h {rest // 60} min" if hours else f"{rest // 60} min {rest % 60} s"
+
+
 def create_columns(grouping: Grouping) -> Columns[DeviceHours]:
     """Return the columns of a report with these groups."""
-    return Columns[DeviceHours](*_list_group_columns(grouping), *_AMOUNTS)
-
-
-def _list_group_columns(grouping: Grouping) -> Iterator[Column[Any]]:
     if grouping.label:
-        yield Column("LABEL", "value", lambda hours: hours.key.value, lambda hours: hours.key.value or "(none)")
-        return
-    yield Column("NAMESPACE", "namespace", lambda hours: hours.key.namespace)
-    if grouping.by_workload:
-        yield Column("WORKLOAD", "workload", lambda hours: hours.key.workload)
+        return Columns[DeviceHours](_VALUE, *_AMOUNTS)
+    return Columns[DeviceHours](_NAMESPACE, *([_WORKLOAD] if grouping.by_workload else []), *_AMOUNTS)
 
 
+def _format_value(hours: DeviceHours) -> str:
+    return OTHERS if hours.key.value is None else hours.key.value or "(none)"
+
+
+_VALUE: Final = Column[Any]("LABEL", "value", lambda hours: hours.key.value, _format_value)
+_NAMESPACE: Final = Column[Any]("NAMESPACE", "namespace", lambda hours: hours.key.namespace)
+_WORKLOAD: Final = Column[Any](
+    "WORKLOAD", "workload", lambda hours: hours.key.workload, lambda hours: hours.key.workload or OTHERS
+)
 _AMOUNTS: Final = (
     Column[DeviceHours]("RESOURCE", "resource", lambda hours: hours.key.resource),
     Column[DeviceHours]("HOURS", "hours", lambda hours: format_hours(hours.seconds)),
@@ -174,4 +154,7 @@ _AMOUNTS: Final = (
     Column[DeviceHours]("", "seconds"),
     Column[DeviceHours]("", "secondsAtMost", lambda hours: hours.most_seconds),
     Column[DeviceHours]("PODS", "pods"),
+    Column[DeviceHours]("CLAIMS", "claims"),
 )
+ALL_COLUMNS: Final = Columns[DeviceHours](_NAMESPACE, _WORKLOAD, _VALUE, *_AMOUNTS)
+"""The columns of a report with any groups: null where they make none."""

@@ -1,4 +1,4 @@
-"""The records of an AskUsage as JSON: what `namespace_usage_json` writes, and what clients read.
+"""The records of an AskUsage and of an AskHours as JSON: what `namespace_usage_json` and `live_hours` write.
 
 Amounts are in thousandths if the unit is `milli`; in a mapping of amounts those of cpu are. Readers pass over fields
 that they do not know.
@@ -13,6 +13,7 @@ import msgspec
 from tallygate.accounting.scheduling.prediction import Feasibility
 from tallygate.admission.limit_schedule import LimitPeriod
 from tallygate.answers.answer_records import ObjectRecord, UnhealthyRecord
+from tallygate.answers.device_hours import DeviceHours, HoursKey
 from tallygate.answers.usage_report import GuaranteedUsage, SurgeUsage, UsageLine
 
 
@@ -217,3 +218,45 @@ class AskUsage(msgspec.Struct, frozen=True, rename="camel"):
     rejected: Sequence[RejectedRecord] | None
     refusals: Sequence[RefusalRecord] | None
     unknown: Sequence[str]
+
+
+class HoursItemRecord(msgspec.Struct, frozen=True, rename="camel"):
+    """The devices of a group: whole devices times seconds, at least and at most, and the same as hours.
+
+    `workload` and `value`, that of a label, are null where the answer has no groups by them, and for pods and claims of
+    which they are not kept; a `value` is empty for those without the label.
+    """
+
+    namespace: str | None
+    workload: str | None
+    value: str | None
+    resource: str
+    hours: str
+    hours_at_most: str
+    seconds: int
+    seconds_at_most: int
+    pods: int
+    claims: int
+
+    def to_hours(self) -> DeviceHours:
+        """Return the sums of the group."""
+        key = HoursKey(self.namespace, self.workload, self.value, self.resource)
+        return DeviceHours(key, self.seconds, self.seconds_at_most, self.pods, self.claims)
+
+
+class AskHours(msgspec.Struct, frozen=True, rename="camel"):
+    """The hours of devices in a namespace, or in all if it is null, while this server has watched the cluster.
+
+    `by` has the groups: namespace, workload or label=KEY. What began and ended within an interruption of the watch is
+    not known: the longest one has `longestGapSeconds`.
+    """
+
+    api_version: Literal["tallygate.dev/v1"]
+    kind: Literal["AskHours"]
+    namespace: str | None
+    by: str
+    since: datetime
+    until: datetime
+    longest_gap_seconds: int
+    items: Sequence[HoursItemRecord]
+    notes: Sequence[str]

@@ -14,6 +14,7 @@ _FILES = {
     "ask": ("tallygate.answers", SCHEMA_FILE_NAME),
     "ask-headroom": ("tallygate.answers", "headroom_schema.json"),
     "ask-usage": ("tallygate.answers", "usage_schema.json"),
+    "ask-hours": ("tallygate.answers", "hours_schema.json"),
 }
 """The package of each schema, and its file there."""
 
@@ -27,11 +28,12 @@ _FILES = {
         ("tallygate schema --ask > ask-answer.schema.json", "for programs that read answers of `tallygate ask`"),
         ("tallygate schema ask-headroom > ask-headroom.schema.json", "... that read answers of `POST /v1/headroom`"),
         ("tallygate schema ask-usage > ask-usage.schema.json", "for programs that read answers of `GET /v1/usage`"),
+        ("tallygate schema ask-hours > ask-hours.schema.json", "... that read answers of `GET /v1/hours`"),
     ),
 )
 @click.argument(
     "document",
-    metavar="[policy|scenario|devices|ask|ask-headroom|ask-usage]",
+    metavar="[policy|scenario|devices|ask|ask-headroom|ask-usage|ask-hours]",
     type=click.Choice(tuple(_FILES)),
     default="policy",
 )

@@ -253,17 +253,12 @@ class StateBuilder:
         meta: ObjectMeta = getattr(item, "metadata", None) or ObjectMeta()
         if kind in kinds.KINDS:
             record: ResourceRecord = self.state.get_codec(kinds.KINDS[kind].resource).create_record(item)
-            if isinstance(record, ClaimRecord):
-                self._record_owner(record, meta)
+            if isinstance(record, ClaimRecord) and record.owner_uid and not record.pod_uid:
+                owned = self.state.claim_owners.setdefault(record.owner_uid, [])
+                owned.append((record.namespace, record.name))
             return record
         revision = parse_revision(meta.resource_version or "1")
         return _ColumnRecord(meta.uid or "", meta.namespace or "", meta.name or "", revision)
-
-    def _record_owner(self, claim: ClaimRecord, meta: ObjectMeta) -> None:
-        """Record the pod for which a template made a claim."""
-        for owner in meta.owner_references or ():
-            if owner.controller and owner.kind == "Pod" and owner.uid and not claim.pod_uid:
-                self.state.claim_owners.setdefault(owner.uid, []).append((claim.namespace, claim.name))
 
 
 class _Columns:

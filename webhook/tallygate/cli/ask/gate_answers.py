@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from tallygate.answers.answer_records import AskAnswer, AskHeadroom, UnhealthyRecord
-from tallygate.answers.usage_records import UsageItemRecord
+from tallygate.answers.usage_records import AskHours, UsageItemRecord
 from tallygate.answers.usage_report import UsageReport
 from tallygate.cli.ask.asked_objects import AskedObjects
 from tallygate.cli.ask.gate_client import GateClient, GateError
@@ -16,6 +16,7 @@ from tallygate.server.asking.ask_request import MAX_BODY_BYTES
 _ASK_PATH: Final = "/v1/ask"
 _HEADROOM_PATH: Final = "/v1/headroom"
 _USAGE_PATH: Final = "/v1/usage"
+_HOURS_PATH: Final = "/v1/hours"
 
 
 class GateAnswer(NamedTuple):
@@ -99,3 +100,16 @@ def read_usage(gate: GateClient, namespace: str) -> UsageReport:
         raise GateError(f"{gate.url} sends no AskUsage that this version reads: {error}") from None
     unhealthy = tuple(each.to_devices() for each in usage.unhealthy)
     return UsageReport(tuple(line.to_line() for line in usage.items), tuple(usage.notes), unhealthy)
+
+
+def read_hours(gate: GateClient, namespace: str, by: str) -> AskHours:
+    """Return the hours of devices in a namespace, of all if it is empty, as the gate answers them.
+
+    Raises:
+        GateError: if there is no answer, or it cannot be read.
+    """
+    body = gate.exchange("GET", _HOURS_PATH, {"by": by} | ({"namespace": namespace} if namespace else {}))
+    try:
+        return msgspec.json.decode(body, type=AskHours)
+    except (ValueError, RecursionError) as error:
+        raise GateError(f"{gate.url} sends no AskHours that this version reads: {error}") from None

@@ -22,7 +22,6 @@ from tallygate.cluster.state_builder import (
     VOLUMES_LISTED_KIND,
 )
 from tallygate.kube.resource_codec import ResourceCodec, parse_revision
-from tallygate.objects.core import ContainerStatus
 from tallygate.objects.devices import (
     EXTENDED_RESOURCE_CLAIM_ANNOTATION,
     ResourceClaimTemplate,
@@ -30,7 +29,8 @@ from tallygate.objects.devices import (
     ResourceSlice,
 )
 from tallygate.objects.meta import ObjectMeta
-from tallygate.objects.scheduling import SchedulingNode, SchedulingPod, SchedulingPodStatus
+from tallygate.objects.scheduling import SchedulingNode
+from tallygate.objects.timed_pods import TimedPod
 from tallygate.policy.limit_annotations import ANNOTATION_PREFIX
 from tallygate.state.kubernetes import cap_ledger
 from tallygate.state.kubernetes.limit_record_store import LimitRecord, encode_record
@@ -126,29 +126,6 @@ class _SnapshotDevice(msgspec.Struct, rename="camel", frozen=True, omit_defaults
     binds_to_node: bool | None = None
 
 
-class _TerminatedState(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
-    finished_at: str | None = None
-
-
-class _ContainerState(msgspec.Struct, frozen=True, omit_defaults=True):
-    terminated: _TerminatedState | None = None
-
-
-class _SnapshotContainerStatus(ContainerStatus, rename="camel", frozen=True, omit_defaults=True):
-    """The status of a container with the time of its end, by which the hours of a pod are counted."""
-
-    state: _ContainerState | None = None
-
-
-class _SnapshotPodStatus(SchedulingPodStatus, rename="camel", frozen=True, omit_defaults=True):
-    container_statuses: list[_SnapshotContainerStatus] | None = None  # type: ignore[assignment]  # with one more field
-    init_container_statuses: list[_SnapshotContainerStatus] | None = None  # type: ignore[assignment]  # likewise
-
-
-class _SnapshotPod(SchedulingPod, rename="camel", frozen=True, omit_defaults=True):
-    status: _SnapshotPodStatus | None = None
-
-
 _ENCODER = msgspec.json.Encoder()
 _DEVICE_DECODER = msgspec.json.Decoder(_SnapshotDevice)
 _METADATA_DECODER = msgspec.json.Decoder(_StoredObject)
@@ -166,7 +143,7 @@ def _create_codec(listed: ClusterKind) -> ResourceCodec[Any, SnapshotItem]:
         content.pop("metadata", None)
         return _create_item(listed.kind, item.metadata, listed.version, **content)
 
-    object_type = _SnapshotPod if listed.kind == "Pod" else COLUMN_TYPES.get(listed.kind, listed.type)
+    object_type = TimedPod if listed.kind == "Pod" else COLUMN_TYPES.get(listed.kind, listed.type)
     return ResourceCodec(listed.resource, listed.create_path(), object_type, create_item)
 
 

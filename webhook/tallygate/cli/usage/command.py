@@ -24,7 +24,7 @@ from tallygate.cli import framework, progress
 from tallygate.cli.ask.gate_client import GateError
 from tallygate.cli.ask.without_rights import announce, create_no_gate_error, is_forbidden, open_gate_instead
 from tallygate.cli.completions import complete_cap
-from tallygate.cli.connection import Connection
+from tallygate.cli.connection import OPTION_FLAGS, Connection
 from tallygate.cli.doctor.facts import Unavailable
 from tallygate.cli.doctor.mounted_policies import read_gate_policies
 from tallygate.cli.output import tables
@@ -420,13 +420,15 @@ def _choose_ledgers(query: UsageQuery, cluster: ClusterState) -> list[usage_repo
 @click.option(
     "--hours",
     is_flag=True,
-    help="Report the hours for which pods had extended resources, from a series of snapshots. It needs no cluster.",
+    help="Report the hours for which pods and claims had devices, of a series of snapshots, or since the gate's server "
+    "of asks began.",
 )
 @click.option(
     "--snapshots",
     metavar="FOLDER",
     type=click.Path(path_type=Path),
-    help="A folder of files of `tallygate snapshot`, named by their times, as in 2026-12-01T000000Z.json.gz.",
+    help="For --hours: a folder of files of `tallygate snapshot`, named by their times, as in "
+    "2026-12-01T000000Z.json.gz. It needs no cluster.",
 )
 @click.option(
     "--by",
@@ -434,8 +436,8 @@ def _choose_ledgers(query: UsageQuery, cluster: ClusterState) -> list[usage_repo
     default="namespace",
     help="The groups of --hours: namespace, workload, or label=KEY for the values of a label of pods.",
 )
-@click.option("--from", "begin", metavar="TIME", help="The begin of --hours; by default the first snapshot.")
-@click.option("--until", "end", metavar="TIME", help="The end of --hours; by default the last snapshot.")
+@click.option("--from", "begin", metavar="TIME", help="The begin of --snapshots; by default the first one.")
+@click.option("--until", "end", metavar="TIME", help="The end of --snapshots; by default the last one.")
 @click.option("--total", is_flag=True, help="Add the sums of each cap and resource over the lines.")
 @framework.connection_options
 @snapshot_option(
@@ -479,13 +481,13 @@ def usage(  # noqa: PLR0913 -- one argument for each option
     namespaces and pods of the cluster see what the gate answers about one namespace, if its server of asks runs in the
     cluster.
 
-    With --hours it reads a folder of snapshots, and nothing else.
+    With --hours it reads a folder of snapshots alone, or asks the server of asks: one has to be allowed to list pods.
 
     Exit codes: 0 shown, 1 --verify found wrong ledgers, 2 a usage error, or the cluster cannot be read.
     """
     if hours:
-        print_hours(_check_hours(ctx, HoursQuery(snapshots or Path(), by, begin, end, output)))
-        return
+        _check_hours(ctx, snapshots)
+        return print_hours(HoursQuery(snapshots, connection, namespace, all_namespaces, by, begin, end, output))
     modes = {"--explain": bool(explain), "--verify": verify, "--watch": watch, "--capacity": capacity}
     _check_options(modes, cap=bool(cap), snapshot=bool(snapshot), of_hours=any((snapshots, begin, end)))
     source = ClusterSource(connection, snapshot)
@@ -519,22 +521,21 @@ def usage(  # noqa: PLR0913 -- one argument for each option
         _print_usage_of_gate(query, connection.choose_namespace(namespace), error)
 
 
-_OPTIONS_OF_HOURS = frozenset({"hours", "snapshots", "by", "begin", "end", "output"})
+_OPTIONS_OF_HOURS = frozenset({"hours", "snapshots", "by", "begin", "end", "namespace", "all_namespaces", "output"})
 
 
-def _check_hours(ctx: click.Context, query: HoursQuery) -> HoursQuery:
-    """Return the query of `--hours`, which reads no cluster and no policies.
+def _check_hours(ctx: click.Context, snapshots: Path | None) -> None:
+    """Check the options of `--hours`, which reads no policies, and with a folder no cluster.
 
     Raises:
-        UsageError: if the folder is missing, or another option is given.
+        UsageError: if another option is given.
     """
-    if ctx.params["snapshots"] is None:
-        raise framework.UsageError("--hours reads a series of snapshots: name their folder with --snapshots")
+    allowed = _OPTIONS_OF_HOURS if snapshots is not None else _OPTIONS_OF_HOURS | OPTION_FLAGS.keys()
     for option in ctx.command.params:
         name = option.name or ""
-        if name not in _OPTIONS_OF_HOURS and ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            raise framework.UsageError(f"--hours cannot be combined with {option.opts[-1]}")
-    return query
+        if name not in allowed and ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            among = " and --snapshots" if name in OPTION_FLAGS else ""
+            raise framework.UsageError(f"--hours{among} cannot be combined with {option.opts[-1]}")
 
 
 def _print_usage_of_gate(query: UsageQuery, namespace: str, error: ListError) -> None:

@@ -1,279 +1,127 @@
-"""`tallygate usage --hours`: a report of the hours for which pods had devices, from a folder of snapshots."""
+"""`tallygate usage --hours`: a report of the hours for which pods and claims had devices.
 
-import re
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+It is of a folder of snapshots, or of the time since the gate's server of asks began to watch the cluster.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
 import click
-import msgspec
 
-from tallygate.accounting.names import is_extended
-from tallygate.accounting.pod_requests import compute_pod_requests
-from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.answers.columns import escape_control
-from tallygate.answers.device_hours import DeviceHours, Grouping, HoursMeter, SeenPod, create_columns
+from tallygate.answers.device_hours import GROUPINGS, DeviceHours, Grouping, create_columns, parse_grouping
 from tallygate.answers.usage_report import format_time
-from tallygate.cli import framework, progress
+from tallygate.cli import framework
+from tallygate.cli.ask.gate_address import NoGateError, create_gate_options
+from tallygate.cli.ask.gate_client import GateError, open_gate
+from tallygate.cli.connection import Connection
 from tallygate.cli.output import tables
-from tallygate.cli.sources.snapshot_file import read_items
-from tallygate.cluster.consumer_sums import find_owner
-from tallygate.objects.core import Pod
-from tallygate.objects.meta import StringMap
-from tallygate.policy.times import TimeError, parse_time
+from tallygate.cli.usage.hours_of_snapshots import read_snapshot_hours
 
-_ENDED_PHASES = frozenset({"Succeeded", "Failed"})
-_NAME_PATTERN = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})T([0-9]{2}):?([0-9]{2}):?([0-9]{2})Z", re.ASCII)
-_NAME_ADVICE = 'name it by the time, as `tallygate snapshot "$(date -u +%Y-%m-%dT%H%M%SZ).json.gz"` does'
-_OTHER_KINDS = frozenset({"Node", "Namespace"})
-_BY_LABEL = "label="
-
-
-class _Terminated(msgspec.Struct, rename="camel", frozen=True):
-    finished_at: str | None = None
-
-
-class _ContainerState(msgspec.Struct, frozen=True):
-    terminated: _Terminated | None = None
-
-
-class _ContainerTimes(msgspec.Struct, frozen=True):
-    state: _ContainerState | None = None
-
-
-class _PodTimes(msgspec.Struct, rename="camel", frozen=True):
-    start_time: str | None = None
-    container_statuses: list[_ContainerTimes] | None = None
-    init_container_statuses: list[_ContainerTimes] | None = None
-
-
-class _TimedPod(msgspec.Struct, frozen=True):
-    status: _PodTimes | None = None
-
-
-_POD_DECODER = msgspec.json.Decoder(Pod)
-_TIMES_DECODER = msgspec.json.Decoder(_TimedPod)
-_EPOCH, _SECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(seconds=1)
-_NO_LABELS: StringMap = {}
+_FORBIDDEN, _NOT_FOUND = 403, 404
+_INSTEAD = (
+    "without --snapshots the gate's server of asks answers --hours, since its start (docs/operate/ask.md). Or take "
+    "snapshots at intervals, and name their folder with --snapshots"
+)
 
 
 class HoursQuery(NamedTuple):
-    """The folder of snapshots, the groups as they are written, the period as it is written, and the output format."""
+    """The folder of snapshots or the connection to a cluster, the groups and the period as they are written.
 
-    folder: Path
+    Without a `namespace` the report is of all, and where the user may not see all, of his default one; of all in any
+    case with `is_of_all`.
+    """
+
+    folder: Path | None
+    connection: Connection
+    namespace: str | None
+    is_of_all: bool
     by: str
     begin: str | None
     end: str | None
     output: str
 
 
-class _Reading(NamedTuple):
-    """The pods of one snapshot that have extended resources and a node, and the number of those with claims."""
+class HoursReport(NamedTuple):
+    """The sums of a period, with remarks; `snapshots` is the number of those that were read, None for none."""
 
-    pods: dict[str, SeenPod]
-    claiming: set[str]
+    begin: datetime
+    end: datetime
+    records: Sequence[DeviceHours]
+    longest_gap: int
+    notes: Sequence[str]
+    snapshots: int | None = None
 
 
 def print_hours(query: HoursQuery) -> None:
     """Print the report.
 
     Raises:
-        UsageError: if the folder has fewer than two snapshots, a name without a time, or the period is empty.
+        UsageError: if the options cannot be combined, the folder has fewer than two snapshots or a name without a time,
+            the period is empty, or the gate does not answer.
         SnapshotError: if a file is not a snapshot.
     """
-    grouping = _parse_grouping(query.by)
-    meter, claiming = HoursMeter(), set[str]()
-    for time, path in progress.track("reading snapshots", _list_snapshots(query.folder)):
-        reading = _read_pods(path)
-        meter.add_snapshot(time, reading.pods.values())
-        claiming |= reading.claiming
-    begin = max(_parse_period_time("--from", query.begin) or meter.times[0], meter.times[0])
-    end = min(_parse_period_time("--until", query.end) or meter.times[-1], meter.times[-1])
-    if begin >= end:
-        raise framework.UsageError(
-            f"the snapshots are of {_format_seconds(meter.times[0])} to {_format_seconds(meter.times[-1])}: no time of "
-            "the period is among them"
-        )
-    records = meter.sum_hours(grouping, begin, end)
-    _print_records(query, grouping, records, meter, (begin, end), len(claiming))
-
-
-def _print_records(  # noqa: PLR0913, PLR0917  # the parts of one report
-    query: HoursQuery,
-    grouping: Grouping,
-    records: Sequence[DeviceHours],
-    meter: HoursMeter,
-    period: tuple[int, int],
-    claiming: int,
-) -> None:
-    columns, gap = create_columns(grouping), meter.find_longest_gap()
-    first, last = map(_format_seconds, period)
-    notes = [
-        f"{first} to {last}, by {len(meter.times)} snapshots; the longest time between two is {_format_gap(gap)}",
-        "a pod that began and ended between two snapshots is counted only if a later one shows it",
-    ]
-    if claiming:
-        notes.append(f"claims for devices are not counted: {claiming} pod{'s' * (claiming != 1)} had some")
+    grouping = parse_grouping(query.by)
+    if grouping is None:
+        raise framework.UsageError(f"--by {query.by}: write {GROUPINGS}")
+    report = _read_snapshots(query, grouping) if query.folder is not None else _ask_gate(query)
+    columns = create_columns(grouping)
 
     def print_text() -> None:
-        click.echo(columns.align(records) if records else "no pod had an extended resource")
-        for note in notes:
+        click.echo(columns.align(report.records) if report.records else "no pod or claim had devices")
+        for note in report.notes:
             click.echo(f"note: {escape_control(note)}", err=True)
 
     others = {
-        "from": first,
-        "until": last,
-        "snapshots": len(meter.times),
-        "longestGapSeconds": gap,
-        "notes": notes,
+        "from": format_time(report.begin),
+        "until": format_time(report.end),
+        "snapshots": report.snapshots,
+        "longestGapSeconds": report.longest_gap,
+        "notes": list(report.notes),
     }
-    tables.print_records(columns, "UsageHours", records, query.output, print_text, **others)
+    tables.print_records(columns, "UsageHours", report.records, query.output, print_text, **others)
 
 
-def _parse_grouping(text: str) -> Grouping:
-    """Return the groups that `--by` names.
+def _read_snapshots(query: HoursQuery, grouping: Grouping) -> HoursReport:
+    assert query.folder is not None  # noqa: S101  # the caller looks
+    namespace = None if query.is_of_all else query.namespace
+    hours = read_snapshot_hours(query.folder, namespace, grouping, (query.begin, query.end))
+    begin, end = (datetime.fromtimestamp(seconds, UTC) for seconds in hours.period)
+    return HoursReport(begin, end, hours.records, hours.longest_gap, hours.notes, hours.snapshots)
+
+
+def _ask_gate(query: HoursQuery) -> HoursReport:
+    """Return the report of the server of asks.
 
     Raises:
-        UsageError: if it is neither namespace, workload nor label=KEY.
+        UsageError: if it cannot be found, or gives no answer.
     """
-    if text.startswith(_BY_LABEL) and len(text) > len(_BY_LABEL):
-        return Grouping(label=text.removeprefix(_BY_LABEL))
-    if text not in {"namespace", "workload"}:
-        raise framework.UsageError(f"--by {text}: write namespace, workload or label=KEY")
-    return Grouping(by_workload=text == "workload")
+    from tallygate.cli.ask.gate_answers import read_hours  # noqa: PLC0415  it loads numpy, and is rarely needed
 
-
-def _parse_period_time(option: str, text: str | None) -> int | None:
-    if text is None:
-        return None
+    if query.begin is not None or query.end is not None:
+        raise framework.UsageError("--from and --until choose a part of --snapshots: name their folder")
     try:
-        return (parse_time(text) - _EPOCH) // _SECOND
-    except TimeError as error:
-        raise framework.UsageError(f"{option} {text}: {error}") from error
+        gate = open_gate(query.connection, create_gate_options())
+        namespace = "" if query.is_of_all else query.namespace or ""
+        try:
+            answer = read_hours(gate, namespace, query.by)
+        except GateError as error:
+            if error.status != _FORBIDDEN or query.is_of_all or namespace:
+                raise
+            namespace = query.connection.choose_namespace(None)
+            answer = read_hours(gate, namespace, query.by)
+            click.echo(f"tallygate: you may not list all pods: this is namespace {namespace}", err=True)
+    except NoGateError as error:
+        raise framework.UsageError(f"{error}\n{_INSTEAD}") from error
+    except GateError as error:
+        raise framework.UsageError(_explain(error)) from error
+    records = [item.to_hours() for item in answer.items]
+    return HoursReport(answer.since, answer.until, records, answer.longest_gap_seconds, answer.notes)
 
 
-def _list_snapshots(folder: Path) -> list[tuple[int, Path]]:
-    """Return the files of a folder with the times in their names, in order.
-
-    Raises:
-        UsageError: if it is no folder, has fewer than two files, a name has no time, or two have the same.
-    """
-    try:
-        files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
-    except OSError as error:
-        raise framework.UsageError(f"--snapshots {folder}: cannot be read: {error.strerror}") from error
-    by_time: dict[int, Path] = {}
-    for path in files:
-        time = _read_time_of_name(path)
-        if time in by_time:
-            raise framework.UsageError(f"{by_time[time]} and {path} are of the same time: remove one")
-        by_time[time] = path
-    if len(by_time) < 2:  # noqa: PLR2004  # a time between two
-        found = "one snapshot" if by_time else "no snapshot"
-        raise framework.UsageError(f"--snapshots {folder}: it has {found}, and two are needed")
-    return sorted(by_time.items())
-
-
-def _read_time_of_name(path: Path) -> int:
-    match = _NAME_PATTERN.match(path.name)
-    try:
-        if match is not None and path.name[match.end() :][:1] in {"", "."}:
-            return _read_seconds(f"{match[1]}T{match[2]}:{match[3]}:{match[4]}Z")
-    except ValueError as error:
-        raise framework.UsageError(f"{path}: {error}; {_NAME_ADVICE}") from error
-    raise framework.UsageError(f"{path}: the name does not begin with a time; {_NAME_ADVICE}")
-
-
-def _read_pods(path: Path) -> _Reading:
-    reading = _Reading({}, set())
-
-    def handle(kind: str, item: msgspec.Raw) -> bool:
-        if kind == "Pod":
-            _add_pod(reading, _POD_DECODER.decode(item), _TIMES_DECODER.decode(item).status or _PodTimes())
-        return kind == "Pod" or kind in _OTHER_KINDS
-
-    return read_items(path, handle, lambda _: reading)
-
-
-def _add_pod(reading: _Reading, pod: Pod, times: _PodTimes) -> None:
-    """Add a pod that has a node and devices.
-
-    Raises:
-        ValueError: if it has no UID, or a time is no time.
-        QuantityError: if an amount is invalid.
-    """
-    metadata, spec = pod.metadata, pod.spec
-    if spec is None or not spec.node_name:
-        return
-    if metadata is None or not metadata.uid:
-        raise ValueError("a pod without uid")
-    if spec.resource_claims:
-        reading.claiming.add(metadata.uid)
-    amounts = _find_amounts(pod)
-    if not amounts:
-        return
-    has_ended = pod.status is not None and pod.status.phase in _ENDED_PHASES
-    reading.pods[metadata.uid] = SeenPod(
-        metadata.uid,
-        metadata.namespace or "",
-        find_owner(pod) or f"Pod {metadata.name}",
-        metadata.labels or _NO_LABELS,
-        amounts,
-        _read_optional(metadata.creation_timestamp),
-        _read_optional(times.start_time),
-        has_ended,
-        _find_end(times) if has_ended else None,
-    )
-
-
-def _find_amounts(pod: Pod) -> Mapping[str, int]:
-    """Return the extended resources that a pod requests.
-
-    Raises:
-        QuantityError: if an amount is invalid.
-    """
-    if pod.spec is None:
-        raise QuantityError("a pod without a spec")
-    quantities = compute_pod_requests(pod.spec).quantities
-    return {name: quantity.value() for name, quantity in quantities.items() if is_extended(name) and quantity.sign > 0}
-
-
-def _find_end(times: _PodTimes) -> int | None:
-    """Return the end of the last container, None if one of them has none."""
-    statuses = [*(times.init_container_statuses or ()), *(times.container_statuses or ())]
-    ends = [_read_optional(_get_finish(status)) for status in statuses]
-    known = [end for end in ends if end is not None]
-    return max(known) if known and len(known) == len(ends) else None
-
-
-def _get_finish(status: _ContainerTimes) -> str | None:
-    terminated = status.state.terminated if status.state else None
-    return terminated.finished_at if terminated else None
-
-
-def _read_optional(text: str | None) -> int | None:
-    """Return a time, None without one; a kubelet that lost a container writes the year 1."""
-    seconds = _read_seconds(text) if text else 0
-    return seconds if seconds > 0 else None
-
-
-def _read_seconds(text: str) -> int:
-    """Return a time of Kubernetes in seconds since 1970.
-
-    Raises:
-        ValueError: if it is no time with a zone.
-    """
-    time = datetime.fromisoformat(text)
-    if time.tzinfo is None:
-        raise ValueError(f"{text} is a time without a zone")
-    return (time - _EPOCH) // _SECOND
-
-
-def _format_seconds(seconds: int) -> str:
-    return format_time(datetime.fromtimestamp(seconds, UTC))
-
-
-def _format_gap(seconds: int) -> str:
-    hours, rest = divmod(seconds, 3600)
-    return f"{hours} h {rest // 60} min" if hours else f"{rest // 60} min {rest % 60} s"
+def _explain(error: GateError) -> str:
+    if error.status == _NOT_FOUND:
+        return f"{error}\nan older server of asks has no hours: {_INSTEAD}"
+    return f"the gate does not answer about hours: {error}\n{_INSTEAD}"

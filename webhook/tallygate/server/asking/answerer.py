@@ -14,10 +14,12 @@ from tallygate.answers.answer_json import Redactor, VisibleNames, convert_answer
 from tallygate.answers.asked_headroom import PodCapacityError, TooManyRowsError, answer_headroom
 from tallygate.answers.asked_manifests import AskContext, TooManyCopiesError, answer_manifests
 from tallygate.answers.cap_overview import convert_caps, describe_caps
+from tallygate.answers.live_hours import HoursQuestion, LiveHours
 from tallygate.answers.namespace_list import NamespaceNames, list_namespaces
 from tallygate.answers.namespace_usage import UsageContext, answer_usage
 from tallygate.answers.namespace_usage_json import convert_usage
 from tallygate.answers.node_overview import AskNodes, describe_nodes
+from tallygate.cluster import kinds
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.cluster.refusal_events import NOTHING_REPORTED, ReportedRefusals
 from tallygate.errors import TallygateError
@@ -42,10 +44,14 @@ _MAX_MESSAGE_CHARACTERS: Final = 2000
 
 
 class OpenedState(NamedTuple):
-    """A state with columns that nothing else uses, and the time up to which it is known."""
+    """A state with columns that nothing else uses, and the time up to which it is known.
+
+    `hours` are the hours of devices since its watches began.
+    """
 
     state: ClusterState
     as_of: datetime
+    hours: LiveHours
 
     @property
     def now(self) -> datetime:
@@ -148,6 +154,19 @@ class Answerer:
                 start_part=self._start_part,
             )
             return convert_usage(answer_usage(context), opened.state, opened.as_of, visible)
+
+        return self._answer(compute)
+
+    def answer_hours(self, question: HoursQuestion) -> bytes:
+        """Return the hours of devices as JSON, for someone who may list the pods of the namespace, or of all.
+
+        Raises:
+            AskError: as for an answer about manifests.
+        """
+
+        def compute(opened: OpenedState, check_time: Callable[[], None]) -> dict[str, Any]:
+            as_of = int(opened.as_of.timestamp())
+            return opened.hours.answer(question, as_of, opened.state.describe_problem(kinds.CLAIMS), check_time)
 
         return self._answer(compute)
 

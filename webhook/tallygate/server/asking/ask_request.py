@@ -1,12 +1,14 @@
 """The request of an ask: its objects, what its asker has to be allowed for them, and the names that he may see."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Final
 
 from tallygate.admission.kinds import ReviewTargets
 from tallygate.answers.answer_json import VisibleNames
+from tallygate.answers.device_hours import GROUPINGS, parse_grouping
+from tallygate.answers.live_hours import HoursQuestion
 from tallygate.cluster import kinds
 from tallygate.documents.reader import read_documents
 from tallygate.documents.syntax_tree import DocumentError, Limits
@@ -14,12 +16,14 @@ from tallygate.manifests.manifest_objects import Manifest, list_objects
 from tallygate.server.asking.access import AccessReviewer, ResourceAccess
 from tallygate.server.asking.ask_error import AskError
 from tallygate.server.asking.identity import Asker
+from tallygate.state.informers.pod_templates import LABELS_OF_ONE_POD
 
 MAX_BODY_BYTES: Final = 1024 * 1024
 MAX_OBJECTS: Final = 1000
 _LIMITS: Final = Limits(size=MAX_BODY_BYTES, depth=100, documents=MAX_OBJECTS, nodes=200_000, expanded=200_000)
 _FILE: Final = "<request>"
 _MAX_NAMED: Final = 10
+_MAX_BY_LENGTH: Final = 400  # of label=KEY: a key has at most 317 characters
 
 
 def read_objects(body: bytes) -> list[Manifest]:
@@ -115,6 +119,39 @@ def find_visible_names_of_usage(reviewer: AccessReviewer, asker: Asker, namespac
         )
         raise AskError(HTTPStatus.FORBIDDEN, message)
     return replace(visible, events=reviewer.may(asker, ResourceAccess("list", "", "events", namespace)))
+
+
+def read_hours_question(arguments: Mapping[str, str], reviewer: AccessReviewer, asker: Asker) -> HoursQuestion:
+    """Return the question about hours of devices in the query of a request; all namespaces if it names none.
+
+    Raises:
+        AskError: with 400 for groups that there are not; with 403 if the asker may not list the pods there; with 429 or
+            503 if the API server cannot be asked now.
+    """
+    by = arguments.get("by") or "namespace"
+    grouping = parse_grouping(by)
+    if grouping is None or len(by) > _MAX_BY_LENGTH:
+        raise AskError(HTTPStatus.BAD_REQUEST, f"by names the groups of the report: {GROUPINGS}")
+    if grouping.label in LABELS_OF_ONE_POD:
+        message = f"the label {grouping.label} has another value on each pod: a server keeps no hours by it"
+        raise AskError(HTTPStatus.BAD_REQUEST, message)
+    namespace = arguments.get("namespace") or None
+    _check_hours_access(reviewer, asker, namespace)
+    return HoursQuestion(namespace, by, grouping)
+
+
+def _check_hours_access(reviewer: AccessReviewer, asker: Asker, namespace: str | None) -> None:
+    """Check that an asker may list the pods of a namespace, or of all: the report has the names of workloads.
+
+    Raises:
+        AskError: with 403 if he may not; with 429 or 503 if the API server cannot be asked now.
+    """
+    access = ResourceAccess("list", "", kinds.PODS, namespace or "")
+    in_all = access._replace(namespace="")
+    if not (reviewer.may(asker, in_all) or (namespace and reviewer.may(asker, access))):
+        where = "" if namespace else " of all namespaces"
+        message = f"who may list the pods of a namespace sees its hours; {asker.username} may not {_describe(access)}"
+        raise AskError(HTTPStatus.FORBIDDEN, message + where)
 
 
 def check_lists(reviewer: AccessReviewer, asker: Asker, resources: Iterable[str]) -> None:

@@ -5,15 +5,16 @@ else reads the state meanwhile: this belongs in a process of its own, where no g
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from threading import Lock
-from typing import Final
+from typing import Any, Final
 
 from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.pod_defaults import LimitRangeIndex
+from tallygate.answers.live_hours import LiveHours
 from tallygate.cluster import kinds
 from tallygate.cluster.cap_ledger_list import LEDGER_RECORD_CODEC, CapLedgerList, CapLedgerStore
 from tallygate.cluster.cluster_state import ClusterState
@@ -21,6 +22,7 @@ from tallygate.kube.api_errors import ApiErrorReason
 from tallygate.kube.client import ApiClient, ClientConfig
 from tallygate.kube.informer import Informer, InformerStatus
 from tallygate.kube.reflector import WatchTimeouts
+from tallygate.kube.resource_codec import WatchEvent
 from tallygate.server.asking.answerer import OpenedState
 from tallygate.server.asking.ask_error import AskError
 from tallygate.server.asking.rate import create_busy_error
@@ -35,14 +37,28 @@ _REQUIRED: Final = (kinds.NAMESPACES, kinds.PODS, kinds.NODES)
 
 
 class AskedCluster:
-    """The watches of one cluster, and the state that they fill; `start` works once."""
+    """The watches of one cluster, and the state that they fill; `start` works once.
 
-    def __init__(self, client_config: ClientConfig, timeouts: WatchTimeouts | None = None) -> None:
+    `get_time` returns the time at which an event is seen, in seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        client_config: ClientConfig,
+        timeouts: WatchTimeouts | None = None,
+        get_time: Callable[[], float] = time.time,
+    ) -> None:
         self._lock = Lock()
         self._client = ApiClient(client_config)
         state = ClusterState(time.monotonic)
         state.pod_templates = PodTemplates()
-        self._informers = ClusterInformers(client_config, timeouts, state, FORECAST_RESOURCES, self._lock)
+        self._hours = LiveHours(lambda: int(get_time()), state.device_classes.get_resources_by_class)
+        followers: dict[str, Callable[[WatchEvent[Any]], None]] = {
+            kinds.NAMESPACES: self._hours.apply_namespaces,
+            kinds.PODS: self._hours.apply_pods,
+            kinds.CLAIMS: self._hours.apply_claims,
+        }
+        self._informers = ClusterInformers(client_config, timeouts, state, FORECAST_RESOURCES, self._lock, followers)
         self._ledgers = CapLedgerStore()
         self._ledger_informer = Informer(
             LEDGER_RECORD_CODEC, client_config, self._ledgers.apply, self._ledgers.__len__, timeouts
@@ -117,7 +133,7 @@ class AskedCluster:
         elif cluster.devices is None:
             cluster.devices_problem = "they are being read, or one of them cannot be read"
         age = max(status.age or 0.0 for status in statuses)
-        return OpenedState(state, now - timedelta(seconds=age))
+        return OpenedState(state, now - timedelta(seconds=age), self._hours)
 
     def _list_problems(self) -> Iterator[tuple[str, kinds.KindProblem]]:
         """Yield for each resource that is not current why it is not; no text of the API server, which has its names."""

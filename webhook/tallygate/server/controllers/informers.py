@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from functools import partial
 from threading import BoundedSemaphore, Condition, Thread
+from types import MappingProxyType
 from typing import Any, Final
 
 from tallygate.accounting.cluster.device_index import DeviceIndex
@@ -72,17 +73,19 @@ GetStatus = Callable[[str], InformerStatus]
 class ClusterInformers:
     """The informers that fill the stores of one state, each with a thread. `start` works once.
 
-    `others` are the resources that are watched besides those of caps and nodes. Each event is applied within `guard`.
+    `others` are the resources that are watched besides those of caps and nodes. Each event is applied within `guard`,
+    and then passed to the follower of its resource. Pods that are followed are read with their times.
     `scheduler_cache` is the same cluster in the representation of a scheduler.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917  # all but the first are what some servers need
         self,
         client_config: ClientConfig,
         timeouts: WatchTimeouts | None = None,
         state: ClusterState | None = None,
         others: Sequence[str] = (),
         guard: AbstractContextManager[object] | None = None,
+        followers: Mapping[str, Callable[[WatchEvent[Any]], None]] = MappingProxyType({}),
     ) -> None:
         self._guard = guard or nullcontext()
         self.state = state = ClusterState(time.monotonic) if state is None else state
@@ -92,23 +95,27 @@ class ClusterInformers:
 
         def watch(resource: str) -> Informer[Any, Any]:
             store = state.get_store(resource)
-            apply = self._guard_events(store.apply)
+            apply = self._guard_events(store.apply, followers.get(resource))
             return Informer(state.get_codec(resource), client_config, apply, store.__len__, timeouts)
 
-        pods = self.scheduler_cache.create_pod_codec(state.pods, state.pod_templates)
+        follow_pods = followers.get(kinds.PODS)
+        pods = self.scheduler_cache.create_pod_codec(state.pods, state.pod_templates, has_times=follow_pods is not None)
+        apply_pods = self._guard_events(self._apply_pod_event, follow_pods)
         self._informers: dict[str, Informer[Any, Any]] = {
             kinds.NAMESPACES: watch(kinds.NAMESPACES),
-            kinds.PODS: Informer(
-                pods, client_config, self._guard_events(self._apply_pod_event), state.pods.__len__, timeouts
-            ),
+            kinds.PODS: Informer(pods, client_config, apply_pods, state.pods.__len__, timeouts),
         }
         self._informers |= {resource: watch(resource) for resource in (*_WATCHED_RESOURCES, *others)}
         self._others = frozenset(others)
 
-    def _guard_events(self, apply: Callable[[WatchEvent[Any]], None]) -> Callable[[WatchEvent[Any]], None]:
+    def _guard_events(
+        self, apply: Callable[[WatchEvent[Any]], None], follow: Callable[[WatchEvent[Any]], None] | None
+    ) -> Callable[[WatchEvent[Any]], None]:
         def apply_guarded(event: WatchEvent[Any]) -> None:
             with self._guard:
                 apply(event)
+                if follow is not None:
+                    follow(event)
 
         return apply_guarded
 

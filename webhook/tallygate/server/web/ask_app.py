@@ -1,4 +1,4 @@
-"""The Flask application of asks: `POST /v1/ask` and `/v1/headroom`, `GET /v1/usage`, and the probes.
+"""The Flask application of asks: `POST /v1/ask` and `/v1/headroom`, `GET /v1/usage` and `/v1/hours`, and the probes.
 
 Every error is a Status as JSON.
 """
@@ -16,6 +16,7 @@ from flask import Flask, Response, request
 
 from tallygate.admission.kinds import ReviewTargets
 from tallygate.answers.answer_json import VisibleNames
+from tallygate.answers.live_hours import HoursQuestion
 from tallygate.answers.namespace_list import NamespaceNames
 from tallygate.manifests.manifest_objects import Manifest
 from tallygate.server.asking.access import AccessReviewer
@@ -26,6 +27,7 @@ from tallygate.server.asking.ask_request import (
     find_visible_names,
     find_visible_names_of_usage,
     list_needed_access,
+    read_hours_question,
     read_objects,
 )
 from tallygate.server.asking.certificate_identity import identify_by_certificate
@@ -42,6 +44,7 @@ from tallygate.server.web.request_log import RequestLog
 ASK_PATH: Final = "/v1/ask"
 HEADROOM_PATH: Final = "/v1/headroom"
 USAGE_PATH: Final = "/v1/usage"
+HOURS_PATH: Final = "/v1/hours"
 DEFAULT_NAMESPACE: Final = "default"
 """The namespace of objects that name none, where the request names none either."""
 
@@ -68,6 +71,10 @@ class AnswersAsks(Protocol):
 
     def answer_usage(self, namespace: str, visible: VisibleNames) -> bytes:
         """Return the usage of a namespace as JSON."""
+        ...
+
+    def answer_hours(self, question: HoursQuestion) -> bytes:
+        """Return the hours of devices as JSON."""
         ...
 
     def list_namespaces(self) -> NamespaceNames:
@@ -133,6 +140,14 @@ def create_ask_app(
             namespace = request.args.get("namespace") or DEFAULT_NAMESPACE
             visible = find_visible_names_of_usage(parts.reviewer, asker, namespace)
             return Response(parts.answerer.answer_usage(namespace, visible), mimetype="application/json")
+
+    @app.get(HOURS_PATH)
+    def show_hours() -> Response:
+        asker = _authenticate(parts)
+        parts.user_limit.take(asker.username)
+        with track_request(app):
+            question = read_hours_question(request.args, parts.reviewer, asker)
+            return Response(parts.answerer.answer_hours(question), mimetype="application/json")
 
     @app.errorhandler(AskError)
     def send_ask_error(error: AskError) -> Response:

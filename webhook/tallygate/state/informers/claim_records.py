@@ -24,10 +24,10 @@ from tallygate.objects.devices import (
     ResourceClaimStatus,
 )
 from tallygate.objects.meta import NodeSelector, ObjectMeta, OwnerReference
-from tallygate.state.informers.pod_records import ChargeGroup, ChargeGroupInterner, PodRecord, read_creation
+from tallygate.state.informers.pod_records import ChargeGroup, ChargeGroupInterner, PodRecord, read_time
 
 _PODS = "pods"
-_SOME_TIME = "0001-01-01T00:00:00Z"
+_SOME_TIME = "2000-01-01T00:00:00Z"
 _SOME_UID = "-"
 _CLAIM_DECODER = msgspec.json.Decoder(ResourceClaim)
 _SELECTOR_DECODER = msgspec.json.Decoder(NodeSelector)
@@ -49,7 +49,9 @@ class ClaimRecord(PodRecord, frozen=True, gc=False):
 
     `is_reserved` is True if the status of the claim reserves its devices for that pod. `devices` are those that are
     allocated to the claim, `node_selector` is the JSON of the nodes that reach them, empty for all nodes, and
-    `reserved_for` has the names of the pods that use the claim. Schedulers before 1.36 allocate without a timestamp.
+    `reserved_for` has the names of the pods that use the claim. `started` is the time of the allocation; schedulers
+    before 1.36 do not write it. `owner_uid` is the UID of the pod that is its controller, or empty: a template of that
+    pod made the claim, or kube-scheduler did.
     """
 
     pod_uid: str = ""
@@ -57,7 +59,7 @@ class ClaimRecord(PodRecord, frozen=True, gc=False):
     devices: tuple[AllocatedDevice, ...] = ()
     node_selector: str = ""
     reserved_for: tuple[str, ...] = ()
-    is_timestamped: bool = False
+    owner_uid: str = ""
 
     def list_taken(self) -> Iterator[tuple[DeviceId, Mapping[str, Quantity] | None]]:
         """Yield the devices that are not free for other claims, with what is consumed of a shared one.
@@ -79,9 +81,7 @@ class ClaimRecord(PodRecord, frozen=True, gc=False):
         if group.status is not None:
             selector = _SELECTOR_DECODER.decode(self.node_selector) if self.node_selector else None
             results = [_write_result(device) for device in self.devices]
-            allocation = AllocationResult(
-                DeviceAllocation(results), selector, _SOME_TIME if self.is_timestamped else None
-            )
+            allocation = AllocationResult(DeviceAllocation(results), selector, _SOME_TIME if self.started else None)
         reserved = [ClaimConsumer(resource=_PODS, name=name, uid=_SOME_UID) for name in self.reserved_for]
         return ResourceClaim(meta, group.spec, ResourceClaimStatus(allocation, reserved or None))
 
@@ -106,6 +106,8 @@ def create_claim_record(claim: ResourceClaim, interner: ChargeGroupInterner) -> 
     meta = claim.metadata
     if meta is None or not meta.uid or not meta.namespace or not meta.name:
         raise ValueError("a claim without uid, namespace or name")
+    controller = _find_controller_pod(meta)
+    owner_uid = (controller.uid if controller is not None else None) or ""
     pod_uid = find_pod_uid(meta)
     reserved_for = (claim.status.reserved_for if claim.status else None) or ()
     allocation = claim.status.allocation if claim.status else None
@@ -125,8 +127,9 @@ def create_claim_record(claim: ResourceClaim, interner: ChargeGroupInterner) -> 
         devices=tuple(_share_names(device) for device in list_allocated_devices(claim)),
         node_selector="" if selector is None else intern(_ENCODER.encode(selector).decode()),
         reserved_for=tuple(consumer.name for consumer in reserved_for),
-        created=read_creation(meta),
-        is_timestamped=bool(allocation and allocation.allocation_timestamp),
+        created=read_time(meta.creation_timestamp),
+        started=read_time(allocation.allocation_timestamp) if allocation else 0,
+        owner_uid=owner_uid,
     )
 
 
@@ -161,6 +164,10 @@ def find_owner_pod(meta: ObjectMeta) -> OwnerReference | None:
     """
     if (meta.annotations or {}).get(EXTENDED_RESOURCE_CLAIM_ANNOTATION) != "true":
         return None
+    return _find_controller_pod(meta)
+
+
+def _find_controller_pod(meta: ObjectMeta) -> OwnerReference | None:
     return next(
         (reference for reference in meta.owner_references or () if reference.controller and reference.kind == "Pod"),
         None,

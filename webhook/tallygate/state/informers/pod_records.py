@@ -7,7 +7,7 @@ the other fields of one pod.
 
 import hashlib
 import zlib
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from sys import intern
 from weakref import WeakValueDictionary
 
@@ -18,9 +18,11 @@ from tallygate.accounting.gpu_annotations import select_gpu_annotations
 from tallygate.kube.resource_codec import ResourceCodec, parse_revision
 from tallygate.objects import core
 from tallygate.objects.meta import ObjectMeta, OwnerReference
+from tallygate.objects.timed_pods import TimedContainerStatus, TimedPod
 
 _POD_DECODER = msgspec.json.Decoder(core.Pod)
 _COMPRESSION_LEVEL = 3
+_EPOCH, _SECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(seconds=1)
 
 
 class ChargeGroup:
@@ -74,7 +76,8 @@ class PodRecord(msgspec.Struct, frozen=True, gc=False):
 
     A pod that `has_ended` has no charge; a terminating pod still has one. `claim_name` is the name of the claim that
     kube-scheduler made for the pod's extended resources, or empty. `created` is the time of creation in seconds since
-    1970, 0 if it is missing.
+    1970, 0 if it is missing. `started` is that of its start on a node, and `ended` that at which the last container of
+    an ended pod ended: 0 if its status does not have it, or the pod was read without its times.
     """
 
     uid: str
@@ -87,6 +90,8 @@ class PodRecord(msgspec.Struct, frozen=True, gc=False):
     group: ChargeGroup
     claim_name: str = ""
     created: int = 0
+    started: int = 0
+    ended: int = 0
 
 
 def create_pod_codec(interner: ChargeGroupInterner) -> ResourceCodec[core.Pod, PodRecord]:
@@ -103,28 +108,46 @@ def create_pod_record(pod: core.Pod, interner: ChargeGroupInterner) -> PodRecord
     meta, spec = pod.metadata, pod.spec or core.PodSpec()
     if meta is None or not meta.uid or not meta.namespace or not meta.name:
         raise ValueError("a pod without uid, namespace or name")
+    is_ended = has_ended(pod)
     return PodRecord(
         meta.uid,
         intern(meta.namespace),
         meta.name,
         intern(spec.node_name or ""),
         parse_revision(meta.resource_version or ""),
-        has_ended(pod),
+        is_ended,
         meta.deletion_timestamp is not None,
         interner.intern(_ENCODER.encode(_create_group_pod(meta, spec, pod.status))),
         _get_claim_name(pod.status),
-        read_creation(meta),
+        read_time(meta.creation_timestamp),
+        read_time(pod.status.start_time) if isinstance(pod, TimedPod) and pod.status is not None else 0,
+        _find_end(pod) if is_ended and isinstance(pod, TimedPod) else 0,
     )
 
 
-def read_creation(meta: ObjectMeta) -> int:
-    """Return the creation time of an object in seconds since 1970, 0 if it is missing.
+def read_time(text: str | None) -> int:
+    """Return a time of an object in seconds since 1970, 0 if it is missing or before.
 
     Raises:
         ValueError: if it is no time.
     """
-    created = meta.creation_timestamp
-    return int(datetime.fromisoformat(created).replace(tzinfo=UTC).timestamp()) if created else 0
+    if not text:
+        return 0
+    time = datetime.fromisoformat(text)
+    return max(0, (time - _EPOCH if time.tzinfo else time.replace(tzinfo=UTC) - _EPOCH) // _SECOND)
+
+
+def _find_end(pod: TimedPod) -> int:
+    """Return the time at which the last container of a pod ended; 0 if one of them does not have it."""
+    status = pod.status
+    containers = [*(status.init_container_statuses or ()), *(status.container_statuses or ())] if status else []
+    ends = [_find_container_end(container) for container in containers]
+    return max(ends) if ends and all(ends) else 0
+
+
+def _find_container_end(container: TimedContainerStatus) -> int:
+    terminated = container.state.terminated if container.state else None
+    return read_time(terminated.finished_at) if terminated else 0
 
 
 def _get_claim_name(status: core.PodStatus | None) -> str:
@@ -181,8 +204,15 @@ def _create_resize_status(status: core.PodStatus) -> core.PodStatus | None:
 
 
 def _select_allocated(statuses: list[core.ContainerStatus] | None) -> list[core.ContainerStatus] | None:
-    """Select the statuses with allocated resources, sorted by name, because the kubelet has no fixed order."""
-    allocated = [status for status in statuses or () if status.resources is not None or status.allocated_resources]
+    """Select the statuses with allocated resources, sorted by name, because the kubelet has no fixed order.
+
+    They are without the state of a container, which differs from pod to pod.
+    """
+    allocated = [
+        core.ContainerStatus(status.name, status.resources, status.allocated_resources)
+        for status in statuses or ()
+        if status.resources is not None or status.allocated_resources
+    ]
     if len(allocated) > 1:
         allocated.sort(key=_get_name)
     return allocated or None

@@ -21,7 +21,7 @@ from tallygate.state.informers.pod_records import ChargeGroup, ChargeGroupIntern
 _DECODER: Final = msgspec.json.Decoder(SchedulingPod)
 _ENCODER: Final = msgspec.json.Encoder(order="deterministic")
 _COMPRESSION_LEVEL: Final = 3
-_LABELS_OF_ONE_POD: Final = frozenset(
+LABELS_OF_ONE_POD: Final = frozenset(
     {
         "statefulset.kubernetes.io/pod-name",
         "apps.kubernetes.io/pod-index",
@@ -131,7 +131,7 @@ class PodTemplates:
 def create_template(pod: SchedulingPod) -> SchedulingPod:
     """Return a pod as further ones like it would be: without name, node, status, and what only this pod has."""
     meta, spec = pod.metadata or ObjectMeta(), pod.spec or SchedulingPodSpec()
-    labels = {key: value for key, value in (meta.labels or {}).items() if key not in _LABELS_OF_ONE_POD}
+    labels = {key: value for key, value in (meta.labels or {}).items() if key not in LABELS_OF_ONE_POD}
     owners = [owner for owner in meta.owner_references or () if owner.controller]
     return SchedulingPod(
         metadata=ObjectMeta(

@@ -17,6 +17,7 @@ from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.accounting.scheduling.complexity import estimate_anti_affinity
 from tallygate.kube.resource_codec import Changed, Deleted, Replaced, ResourceCodec, WatchEvent
 from tallygate.objects.scheduling import SchedulingPod
+from tallygate.objects.timed_pods import TimedPod
 from tallygate.state.informers import named_stores
 from tallygate.state.informers.pod_records import PodRecord
 from tallygate.state.informers.pod_store import PodStore
@@ -72,13 +73,16 @@ class SchedulerCache:
         self._cluster.set_version(git_version)
 
     def create_pod_codec(
-        self, pod_store: PodStore, templates: PodTemplates | None = None
+        self, pod_store: PodStore, templates: PodTemplates | None = None, *, has_times: bool = False
     ) -> ResourceCodec[SchedulingPod, PodRecord]:
-        """Create the codec of pods, with the record of `pod_store`, the pod info for nodes, and that of `templates`."""
+        """Create the codec of pods, with the record of `pod_store`, the pod info for nodes, and that of `templates`.
+
+        The records have the times of pods only with `has_times`.
+        """
         return ResourceCodec(
             pod_store.codec.name,
             pod_store.codec.path,
-            SchedulingPod,
+            TimedPod if has_times else SchedulingPod,
             lambda pod: self._create_record(pod_store.codec.create_record(pod), pod, templates),
         )
 
@@ -130,6 +134,8 @@ class SchedulerCache:
             record.group,
             record.claim_name,
             record.created,
+            record.started,
+            record.ended,
             pod_info,
             templates.create(pod) if templates is not None else None,
         )
