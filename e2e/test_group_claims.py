@@ -1,5 +1,6 @@
 """Claims of a Job's group, as the real controllers of Kubernetes 1.37 make them where its feature gates are on."""
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from e2e.api import Object, api
 from e2e.claims import GPU, ROOT, claim, claim_template, claiming_pod, exactly, run_claim_gate
+from e2e.command_output import run_tallygate
 from e2e.gates.process import GateProcess
 from e2e.local.cluster import LocalCluster
 from e2e.local.nodes import add_nodes, node
@@ -91,6 +93,55 @@ def test_eight_pods_of_a_job_share_the_claim_of_their_group_under_a_cap_that_adm
     assert _list_owners(site, dev.namespace) == ["PodGroup"]
     until("two devices are left", lambda: dev.create(claim("rest", exactly(2)), dry=True).is_done, _WITHIN)
     assert "used" in dev.create(claim("more", exactly(3)), dry=True).rejection
+
+
+def _list_messages(site: Site, namespace: str, job: str) -> list[str]:
+    """Return what the scheduler says of the pods of a Job that wait."""
+    pods = api(site.cluster.kubeconfig).items(f"/api/v1/namespaces/{namespace}/pods")
+    conditions = [
+        condition
+        for pod in pods
+        if pod["metadata"]["labels"]["job-name"] == job
+        for condition in pod["status"].get("conditions", ())
+    ]
+    return [each["message"] for each in conditions if each["type"] == "PodScheduled" and each["status"] == "False"]
+
+
+def _find_result(site: Site, namespace: str, job: str) -> str:
+    """Return whether the scheduler has found nodes for the PodGroup of a Job; empty before it has tried."""
+    groups = api(site.cluster.kubeconfig).items(f"/apis/scheduling.k8s.io/v1beta1/namespaces/{namespace}/podgroups")
+    conditions = [
+        condition
+        for group in groups
+        if group["metadata"]["name"].startswith(f"{job}-")
+        for condition in group.get("status", {}).get("conditions", ())
+    ]
+    return next((each["status"] for each in conditions if each["type"] == "PodGroupInitiallyScheduled"), "")
+
+
+def test_the_pods_of_a_job_start_as_predicted(site: Site, dev: Tenant, tmp_path: Path) -> None:
+    """Let three pods share a claim, and five others ask for more cpu than the nodes have: all of these wait.
+
+    The scheduler binds the pods with the claim at once, and tries those again that it cannot add to the claim then. By
+    that time the first one has ended here, and the others do not reach the quorum: the result is that of the group.
+    """
+    gang: Object = {"schedulingPolicy": {"gang": {}}}
+    together = _create_job(site.image, "together", 3, scheduling={**gang, "resourceClaims": [_CLAIM]})
+    large = _create_job(site.image, "large", 5, scheduling=gang)
+    template = large["spec"]["template"]["spec"]
+    template.pop("resourceClaims")
+    template["containers"][0]["resources"] = {"requests": {"cpu": "20"}}
+    (tmp_path / "jobs.json").write_text("\n".join(map(json.dumps, (together, large))))
+    options = ("-n", dev.namespace, "-o", "json", "--kubeconfig", str(site.cluster.kubeconfig))
+    found = run_tallygate(site.cluster, "predict", str(tmp_path / "jobs.json"), *options, "--feature-gates", _GATES)
+    first, second = json.loads(found.stdout)["items"]
+    assert (first["verdict"], second["verdict"]) == ("fits now", "not now"), found.stdout
+    for job in (together, large):
+        assert dev.create(job).is_done
+    until("one group has nodes", lambda: _find_result(site, dev.namespace, "together") == "True", _WITHIN)
+    until("the other one has none", lambda: _find_result(site, dev.namespace, "large") == "False", _WITHIN)
+    until("its pods wait", lambda: len(_list_messages(site, dev.namespace, "large")) == 5, _WITHIN)
+    assert second["message"] in _list_messages(site, dev.namespace, "large")
 
 
 def test_a_job_without_such_a_claim_is_counted_for_each_pod(site: Site, dev: Tenant) -> None:

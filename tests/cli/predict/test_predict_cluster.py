@@ -221,6 +221,18 @@ def test_groups_of_pods_are_read_from_a_cluster_and_from_its_snapshot(
     assert (stored.exit_code, stored.stdout) == (live.exit_code, live.stdout)
 
 
+def test_a_snapshot_has_the_job_of_a_group_and_its_claims(tmp_path: Path) -> None:
+    owners = [{"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "j", "controller": True}]
+    status = {"resourceClaimStatuses": [{"name": "gpus", "resourceClaimName": "gang-gpus-x"}]}
+    group = {**_GANG, "metadata": {**_GANG["metadata"], "ownerReferences": owners}, "status": status}
+    path = tmp_path / "now.json"
+    plays = _create_snapshot_plays([_create_pending_pod()], podgroups=page([group]))
+    run(tmp_path, [VERSION, *plays], "snapshot", str(path))
+    (stored,) = (item for item in json.loads(path.read_text())["items"] if item["kind"] == "PodGroup")
+    assert stored["metadata"]["ownerReferences"] == owners
+    assert stored["status"] == status
+
+
 def test_a_forbidden_list_is_reported_and_not_guessed(tmp_path: Path) -> None:
     pending_pod = _create_pending_pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
     closed = {"persistentvolumes": _FORBIDDEN, "csinodes": _FORBIDDEN, "persistentvolumeclaims": page([_CLAIM])}

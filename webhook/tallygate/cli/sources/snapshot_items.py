@@ -47,7 +47,7 @@ class SnapshotItem(NamedTuple):
     kind: str = ""
 
 
-_OWNED_KINDS = {*STORAGE_TYPES, "ResourceClaim", "Pod"}
+_OWNED_KINDS = {*STORAGE_TYPES, "ResourceClaim", "Pod", "PodGroup"}
 
 _KEPT_ANNOTATIONS = frozenset(
     {
