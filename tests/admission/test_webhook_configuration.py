@@ -52,8 +52,9 @@ def list_webhooks(**options: Any) -> list[dict[str, Any]]:
 
 
 def select_evaluating(webhooks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the webhooks that evaluate objects; those of namespaces and scales only update ledgers."""
-    return [webhook for webhook in webhooks if not webhook["name"].startswith(("namespaces.", "limits.", "scales."))]
+    """Return the webhooks that evaluate objects; others update ledgers or are about policies."""
+    others = ("namespaces.", "limits.", "scales.", "policies.")
+    return [webhook for webhook in webhooks if not webhook["name"].startswith(others)]
 
 
 def list_sent_requests(webhooks: list[dict[str, Any]]) -> set[tuple[str, str, str, str]]:
@@ -84,6 +85,7 @@ def test_the_names_contain_phase_and_part() -> None:
         "namespaces.validate.tallygate.dev",
         "limits.validate.tallygate.dev",
         "scales.validate.tallygate.dev",
+        "policies.validate.tallygate.dev",
     ]
 
 
@@ -139,7 +141,7 @@ def test_every_sent_request_is_evaluated_by_the_gate() -> None:
 def test_a_cluster_can_register_nodes_while_the_gate_is_down() -> None:
     for policy in ("Fail", "Ignore"):
         for webhook in list_webhooks(failure_policy=policy):
-            may_be_ignored = webhook["name"].startswith(("nodes.", "namespaces.", "scales."))
+            may_be_ignored = webhook["name"].startswith(("nodes.", "namespaces.", "scales.", "policies."))
             is_closed = webhook["name"].startswith("limits.")
             assert webhook["failurePolicy"] == ("Ignore" if may_be_ignored else "Fail" if is_closed else policy)
 
@@ -172,6 +174,15 @@ def test_annotations_that_set_limits_have_a_webhook_that_fails_closed_and_leaves
         f" : (object.metadata.?annotations.orValue({{}}).exists(key, {is_other})"
         f" || oldObject.metadata.?annotations.orValue({{}}).exists(key, {is_other}))"
     )
+
+
+def test_config_maps_are_sent_if_they_have_the_label_of_policies_in_the_namespace_of_the_gate() -> None:
+    (webhook,) = (each for each in list_webhooks(own_namespace="gates") if each["name"].startswith("policies."))
+    assert list_sent_requests([webhook]) == {("", "configmaps", each, "Namespaced") for each in ("CREATE", "UPDATE")}
+    (requirement,) = webhook["namespaceSelector"]["matchExpressions"]
+    assert requirement == {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["gates"]}
+    assert webhook["objectSelector"] == {"matchLabels": {"tallygate.dev/policies": "true"}}
+    assert "matchConditions" not in webhook
 
 
 def test_scale_requests_are_sent_if_replicas_increase() -> None:
@@ -252,7 +263,7 @@ def test_the_ca_bundle_is_encoded_in_base64() -> None:
     pem = b"-----BEGIN CERTIFICATE-----\n"
     assert [base64.b64decode(webhook["clientConfig"]["caBundle"]) for webhook in list_webhooks(ca_bundle=pem)] == [
         pem
-    ] * 9
+    ] * 10
     assert not any("caBundle" in webhook["clientConfig"] for webhook in list_webhooks())
 
 
@@ -265,7 +276,7 @@ def test_only_mutating_webhooks_are_reinvoked() -> None:
 def test_every_webhook_has_the_required_settings() -> None:
     for webhook in list_webhooks():
         assert webhook["matchPolicy"] == "Equivalent"
-        assert webhook["sideEffects"] == "NoneOnDryRun"
+        assert webhook["sideEffects"] == ("None" if webhook["name"].startswith("policies.") else "NoneOnDryRun")
         assert webhook["timeoutSeconds"] == 5
         assert webhook["admissionReviewVersions"] == ["v1"]
 
@@ -305,7 +316,7 @@ def test_webhooks_have_the_conditions_of_the_policies() -> None:
 def test_without_policies_nothing_is_asked() -> None:
     for configuration in create_plain_configurations(SERVICE, conditions=MatchConditions(PolicySet())):
         for webhook in configuration["webhooks"]:
-            if webhook["name"].partition(".")[0] not in {"namespaces", "limits"}:
+            if webhook["name"].partition(".")[0] not in {"namespaces", "limits", "policies"}:
                 assert list_policy_conditions(webhook["matchConditions"]) in (["false"], ["(false)"])
 
 

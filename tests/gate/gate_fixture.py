@@ -17,6 +17,7 @@ from tallygate.admission.request import Phase
 from tallygate.gate.decisions import Decision
 from tallygate.gate.gate import Gate
 from tallygate.gate.limit_admissions import LimitAdmissions
+from tallygate.gate.policy_reviews import PolicyReviews
 from tallygate.policy.model import PolicySet
 from tallygate.review.advertised_devices import DeviceLister
 from tallygate.review.advertised_names import may_be_advertised
@@ -67,6 +68,7 @@ class GateFixture:
         limit_admissions: LimitAdmissions | None = None,
         pod_defaults: PodDefaults = NO_POD_DEFAULTS,
         find_page: Callable[[str], str] | None = None,
+        policy_reviews: PolicyReviews | None = None,
     ) -> None:
         self.policies: PolicySet = parse_policies(text)
         self.cap_sources = CapSources(resources_by_class)
@@ -98,6 +100,7 @@ class GateFixture:
             unix_time=self.read_unix_time,
             limit_admissions=limit_admissions,
             find_page=find_page,
+            policy_reviews=policy_reviews,
         )
 
     def admit(self, object_: dict[str, Any], phase: Phase = Phase.VALIDATING, **request: Any) -> Decision:

@@ -21,7 +21,7 @@ def list_registered(store: MemoryRegistrationStore) -> list[ServedResources]:
 def test_a_kind_is_registered_while_it_is_served(gate: Gate, store: MemoryRegistrationStore) -> None:
     store.served[("example.com", "v1", "unknowns")] = True
     gate.register()
-    assert [len(each) for each in store.list_names()] == [3, 6]
+    assert [len(each) for each in store.list_names()] == [3, 7]
     store.served[JOB_SETS] = True
     assert gate.run(6) == {"state": "complete", "workloads": ["jobsets.v1alpha2.jobset.x-k8s.io"]}
     assert list_registered(store) == [{JOB_SETS: True}] * 2
@@ -31,7 +31,7 @@ def test_a_kind_is_registered_while_it_is_served(gate: Gate, store: MemoryRegist
     del store.served[JOB_SETS]
     gate.run(6)
     assert gate.run(30) == {"state": "complete"}
-    assert [len(each) for each in store.list_names()] == [3, 6]
+    assert [len(each) for each in store.list_names()] == [3, 7]
 
 
 def test_a_kind_is_not_reported_before_both_configurations_have_it(gate: Gate, store: MemoryRegistrationStore) -> None:
@@ -77,7 +77,7 @@ def test_the_registered_kinds_stay_while_discovery_fails(
             "workloads": ["jobsets.v1alpha2.jobset.x-k8s.io"],
             "discovery": "/apis answers no discovery",
         }
-        assert [len(names) for names in store.list_names()] == [4, 7]
+        assert [len(names) for names in store.list_names()] == [4, 8]
         assert list_registered(store) == [{JOB_SETS: True}] * 2
     store.discovery_failure = ""
     store.served.clear()
@@ -114,7 +114,7 @@ def test_without_discovery_the_kinds_of_kubernetes_are_registered(gate: Gate, st
     store.discovery_failure = "forbidden"
     gate.run()
     assert gate.run(5) == {"state": "complete", "discovery": "forbidden"}
-    assert [len(each) for each in store.list_names()] == [3, 6]
+    assert [len(each) for each in store.list_names()] == [3, 7]
 
 
 def test_a_former_leader_lists_no_kinds(gate: Gate, store: MemoryRegistrationStore) -> None:

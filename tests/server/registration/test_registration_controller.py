@@ -35,7 +35,7 @@ def test_nothing_is_registered_before_the_service_routes_to_a_ready_replica(
     assert gate.run()["reason"] == "a replica is ready, and soon reached by its Service"
     assert store.list_names() == [[], []]
     assert gate.run(3) == {"state": "complete"}
-    assert [len(each) for each in store.list_names()] == [3, 6]
+    assert [len(each) for each in store.list_names()] == [3, 7]
     assert store.owners == ["namespace-1", "namespace-1"]
 
 
@@ -67,7 +67,7 @@ def test_edits_are_restored_at_once_also_while_no_replica_is_ready(gate: Gate, s
     store.stored[KINDS[1]]["webhooks"][0]["failurePolicy"] = "Ignore"
     del store.stored[KINDS[0]]["webhooks"][1:]
     assert gate.run() == {"state": "complete"}
-    assert [len(each) for each in store.list_names()] == [3, 6]
+    assert [len(each) for each in store.list_names()] == [3, 7]
     assert store.stored[KINDS[1]]["webhooks"][0]["failurePolicy"] == "Fail"
 
 
@@ -195,7 +195,7 @@ def test_a_restart_and_a_scale_to_0_keep_the_registration(
     gate.register()
     store.installation = installation
     gate.controller.withdraw()
-    assert [len(each) for each in store.list_names()] == [3, 6]
+    assert [len(each) for each in store.list_names()] == [3, 7]
 
 
 def test_a_gate_that_never_saw_its_deployment_keeps_the_registration(
@@ -206,7 +206,7 @@ def test_a_gate_that_never_saw_its_deployment_keeps_the_registration(
     store.installation = Installation(is_deployment_absent=True)
     assert gate.run() == {"state": "complete"}
     gate.controller.withdraw()
-    assert [len(each) for each in store.list_names()] == [3, 6]
+    assert [len(each) for each in store.list_names()] == [3, 7]
 
 
 def test_a_configuration_of_an_administrator_is_not_emptied(gate: Gate, store: MemoryRegistrationStore) -> None:
@@ -215,7 +215,7 @@ def test_a_configuration_of_an_administrator_is_not_emptied(gate: Gate, store: M
         del each["metadata"]["annotations"]
     store.installation = REMOVED
     gate.controller.withdraw()
-    assert [len(each) for each in store.list_names()] == [3, 6]
+    assert [len(each) for each in store.list_names()] == [3, 7]
 
 
 def test_an_api_server_that_does_not_answer_ends_no_thread(gate: Gate, store: MemoryRegistrationStore) -> None:

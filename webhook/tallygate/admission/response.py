@@ -45,12 +45,15 @@ PolicyReasons = Mapping[tuple[str, str], str]
 class ResponseSubject(NamedTuple):
     """The subject of a response: the request, and the administrators' reasons by kind and name of a policy.
 
-    `page` is the address at which users see the caps of the request's namespace; empty without one.
+    `page` is the address at which users see the caps of the request's namespace; empty without one. `until_then` is
+    the state until an accepted request changes it; empty for no such line. `command` lists all warnings.
     """
 
     request: AdmissionRequest
     reasons: PolicyReasons
     page: str = ""
+    until_then: str = ""
+    command: str = "tallygate check"
 
 
 class Response(NamedTuple):
@@ -68,6 +71,8 @@ class Response(NamedTuple):
 SEE = "\nsee "
 """What stands in the message of a denial before the address of a page."""
 
+_UNTIL_THEN = "until then"
+
 ALLOWING = Response()
 """The response that allows a request, and says nothing else."""
 
@@ -80,7 +85,7 @@ def create_response(
         return ALLOWING if status is None else Response(status)
     return Response(
         status,
-        _truncate((*_format_warnings(subject, verdict), *verdict.unknown), _MAX_WARNINGS_LENGTH),
+        _truncate((*_format_warnings(subject, verdict), *verdict.unknown), _MAX_WARNINGS_LENGTH, subject.command),
         _create_annotations(verdict),
         verdict.patch if phase is Phase.MUTATING and status is None else (),
     )
@@ -142,6 +147,9 @@ def create_denial_status(
     if subject.page:
         causes.append({"field": "see", "reason": Reason.INVALID.value, "message": subject.page})
         message = f"{message}{SEE}{subject.page}"
+    if subject.until_then:
+        causes.append({"field": _UNTIL_THEN, "reason": Reason.INVALID.value, "message": subject.until_then})
+        message = f"{message}\n{_UNTIL_THEN}: {subject.until_then}"
     return {
         "status": "Failure",
         "code": code,
@@ -240,18 +248,18 @@ def _read_generate_name(request: AdmissionRequest) -> str:
     return (metadata.generate_name if metadata else None) or ""
 
 
-def _truncate(texts: Iterable[str], max_length: int) -> tuple[str, ...]:
+def _truncate(texts: Iterable[str], max_length: int, command: str = "tallygate check") -> tuple[str, ...]:
     """Return the texts that fit completely, one line each, and a last one with the number of omitted texts."""
     included: list[str] = []
-    remaining = max_length - len(_format_omitted(0)) - 8
+    remaining = max_length - len(_format_omitted(0, command)) - 8
     texts = [text.translate(_CONTROL_CHARACTERS) for text in texts]
     for text in texts:
         if len(text) > remaining:
-            return (*included, _format_omitted(len(texts) - len(included)))
+            return (*included, _format_omitted(len(texts) - len(included), command))
         included.append(text)
         remaining -= len(text)
     return tuple(included)
 
 
-def _format_omitted(count: int) -> str:
-    return f"and {count} more that there is no room for here; `tallygate check` lists them all"
+def _format_omitted(count: int, command: str) -> str:
+    return f"and {count} more that there is no room for here; `{command}` lists them all"

@@ -34,6 +34,7 @@ from tallygate.admission.workload_resources import WORKLOAD_WEBHOOK, TopField, W
 from tallygate.objects import admission_registration
 from tallygate.objects.meta import LabelSelector, ObjectMeta, SelectorRequirement
 from tallygate.policy.limit_annotations import ANNOTATION_PREFIX
+from tallygate.policy.policy_config_maps import LABEL_VALUE, POLICIES_LABEL
 
 CONFIGURATION_NAME = "tallygate"
 """The name of both configurations."""
@@ -51,6 +52,9 @@ _DOMAIN = "tallygate.dev"
 
 LIMITS_WEBHOOK = f"limits.{Phase.VALIDATING}.{_DOMAIN}"
 """The name of the webhook of annotations that set limits."""
+
+POLICIES_WEBHOOK = f"policies.{Phase.VALIDATING}.{_DOMAIN}"
+"""The name of the webhook of ConfigMaps with policies."""
 
 POLICY_CONDITION = "a-policy-may-decide"
 """The name of the match condition that is made from the policies."""
@@ -72,7 +76,7 @@ _ASKED: Mapping[str, tuple[Part, tuple[str, ...]]] = {
     "updates": (Part.NAMESPACED, ("object", "oldObject")),
     "nodes": (Part.NODES, ()),
     "scales": (Part.SCALES, ()),
-}  # by the first part of a webhook's name; namespaces, and annotations that set limits, concern caps in other ways
+}  # by the first part of a webhook's name; namespaces and annotations that set limits concern caps in other ways
 _CLUSTER_SCOPED = frozenset({("", "Node")})
 _NAMESPACED = frozenset(BUILT_IN_TARGETS) - _CLUSTER_SCOPED
 _CLAIMS = frozenset(
@@ -190,8 +194,7 @@ def create_webhook_configurations(  # noqa: PLR0913  # each is a choice
     excluded = _exclude_namespaces(dict.fromkeys(("kube-system", own_namespace, *exempt_namespaces)))
 
     def webhooks(phase: Phase) -> tuple[admission_registration.Webhook, ...]:
-        path = f"{ADMIT_PATH_PREFIX}{token}/{phase}" if token else f"{ADMIT_PATH_PREFIX}{phase}"
-        client_config = _create_client_config(target, path, ca_bundle)
+        client_config = _create_client_config(target, f"{ADMIT_PATH_PREFIX}{token and f'{token}/'}{phase}", ca_bundle)
         is_mutating = phase is Phase.MUTATING
         is_selective = is_mutating and not (conditions is not None and conditions.implies_requests)
         created = [
@@ -204,6 +207,7 @@ def create_webhook_configurations(  # noqa: PLR0913  # each is a choice
                 _create_namespace_webhook(),
                 _create_limits_webhook(),
                 _create_scale_webhook(excluded, workload_resources),
+                _create_policies_webhook(own_namespace),
             ]
         if workload_resources:
             created.append(_create_workload_webhook(phase, failure_policy, excluded, workload_resources))
@@ -213,7 +217,7 @@ def create_webhook_configurations(  # noqa: PLR0913  # each is a choice
             replace(
                 webhook,
                 client_config=client_config,
-                side_effects="NoneOnDryRun",
+                side_effects=webhook.side_effects or "NoneOnDryRun",
                 timeout_seconds=_TIMEOUT_SECONDS,
                 admission_review_versions=("v1",),
                 reinvocation_policy="IfNeeded" if is_mutating else "Never",
@@ -469,6 +473,22 @@ def _create_scale_webhook(
                 if (resource.group, resource.plural) in SCALABLE_KINDS
             ),
         ),
+    )
+
+
+def _create_policies_webhook(own_namespace: str) -> admission_registration.Webhook:
+    """Return the webhook of ConfigMaps with policies in the gate's namespace: it denies those that no gate would load.
+
+    Its failure policy accepts them while the gate is unavailable: an outage prevents no repair, and a gate keeps its
+    last valid set whatever is stored. No ConfigMap without the label is sent.
+    """
+    return admission_registration.Webhook(
+        POLICIES_WEBHOOK,
+        failure_policy="Ignore",
+        namespace_selector=LabelSelector(match_expressions=[SelectorRequirement(_NAME_LABEL, "In", [own_namespace])]),
+        object_selector=LabelSelector(match_labels={POLICIES_LABEL: LABEL_VALUE}),
+        rules=(_create_rule("", ["configmaps"], (CREATE, UPDATE), "Namespaced"),),
+        side_effects="None",
     )
 
 

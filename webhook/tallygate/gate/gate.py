@@ -13,6 +13,7 @@ from tallygate.gate.charge_transitions import ReadTransition
 from tallygate.gate.charging import charge_consumer
 from tallygate.gate.decisions import Decision, encode_decision
 from tallygate.gate.limit_admissions import LimitAdmissions
+from tallygate.gate.policy_reviews import PolicyReviews, is_config_map
 from tallygate.gate.rolling_pods import SurgeCharger
 from tallygate.gate.top_consumers import TopConsumers
 from tallygate.policy.model import PolicySet
@@ -35,7 +36,7 @@ class Gate:
     any process has, `monotonic` seconds, `unix_time` seconds of the Unix epoch. `top_consumers` finds the details of
     rejections. `activation` tells new caps from those whose ledgers are lost; without it no cap is new.
     `limit_admissions` get the admitted changes of annotations that set limits. `find_page` returns the address of the
-    page of a namespace, which denials have.
+    page of a namespace, which denials have. `policy_reviews` decide on ConfigMaps; without it they are allowed.
     """
 
     def __init__(  # noqa: PLR0913  # ports, each by its name
@@ -51,6 +52,7 @@ class Gate:
         activation: CapActivation | None = None,
         limit_admissions: LimitAdmissions | None = None,
         find_page: Callable[[str], str] | None = None,
+        policy_reviews: PolicyReviews | None = None,
     ) -> None:
         # without a watch of pods, nothing shows that a workload makes none
         if view.workload_reader is not None and view.is_watched:
@@ -60,6 +62,7 @@ class Gate:
         self._activation = activation
         self._limit_admissions = limit_admissions
         self._find_page = find_page
+        self._policy_reviews = policy_reviews
         self._monotonic = monotonic
         self._nonce = nonce
         self._top_consumers = top_consumers or TopConsumers(monotonic, view.usage_lister)
@@ -72,9 +75,12 @@ class Gate:
         Raises:
             ReviewError: if the body is not a review with a possible decision.
             UndecidedError: if a cap cannot be charged: its store or the namespace's labels are unavailable; or if it is
-                unknown whether a new pod gets an implied request.
+                unknown whether a new pod gets an implied request; or while another ConfigMap of policies is read.
         """
-        outcome = self.decide(decode_review(body), phase, deadline)
+        request = decode_review(body)
+        if self._policy_reviews is not None and is_config_map(request):
+            return self._policy_reviews.decide(request, phase)
+        outcome = self.decide(request, phase, deadline)
         if self._find_page is None or not outcome.problems or not outcome.request.namespace:
             return encode_decision(outcome)
         return encode_decision(outcome, self._find_page(outcome.request.namespace))

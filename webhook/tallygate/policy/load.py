@@ -40,14 +40,8 @@ def load_policies(
     Each file is read once even if several links lead to it. An unreadable file is a finding. A file that is named is
     read as policies; of those found in a folder, documents of other tools are skipped.
     """
-    contents = list(extra_files)
     findings: list[LintFinding] = []
-    total = 0
-    for path in find_policy_files(paths, findings):
-        content = _read_content(path, findings)
-        if content is not None and total <= MAX_TOTAL_BYTES:
-            contents.append((str(path), content))
-            total += len(content)
+    contents = [*extra_files, *_read_contents(paths, findings)]
     named = {os.path.realpath(path) for path in paths if not path.is_dir()}
     collected = {name for name, _ in contents[len(extra_files) :] if os.path.realpath(name) not in named}
     if not are_extra_named:
@@ -62,6 +56,11 @@ def load_policies(
         )
     all_findings = {*findings, *parsed.findings, *lint_policies(parsed.policies)}
     return replace(parsed, findings=tuple(sorted(all_findings)))
+
+
+def read_policy_files(paths: Sequence[Path]) -> dict[str, bytes]:
+    """Return the contents of the readable policy files at these paths, by path, within the bounds of a set."""
+    return dict(_read_contents(paths, []))
 
 
 def find_policy_files(paths: Sequence[Path], findings: list[LintFinding]) -> list[Path]:
@@ -82,6 +81,16 @@ def find_policy_files(paths: Sequence[Path], findings: list[LintFinding]) -> lis
         message = f"no policy file here; put one named *{', *'.join(SUFFIXES)} in it"
         findings.extend(_create_unreadable_finding(path, message) for path in paths)
     return list(files_by_path.values())[: MAX_FILES + 1]
+
+
+def _read_contents(paths: Sequence[Path], findings: list[LintFinding]) -> Iterator[tuple[str, bytes]]:
+    """Yield path and content of each readable file, at most one more than the bytes that a set may have."""
+    total = 0
+    for path in find_policy_files(paths, findings):
+        content = _read_content(path, findings)
+        if content is not None and total <= MAX_TOTAL_BYTES:
+            yield str(path), content
+            total += len(content)
 
 
 def _list_files(path: Path) -> Iterator[Path]:

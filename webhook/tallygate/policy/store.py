@@ -14,7 +14,7 @@ from watchfiles import watch
 
 from tallygate.errors import TallygateError
 from tallygate.policy.lint_findings import LintFinding
-from tallygate.policy.load import find_policy_files, load_policies
+from tallygate.policy.load import find_policy_files, load_policies, read_policy_files
 from tallygate.policy.model import PolicySet
 from tallygate.policy.parse import ParseResult
 
@@ -141,6 +141,10 @@ class PolicyStore:
     def get_status(self) -> PolicyStatus:
         """Return the status of the active set and of a rejected one."""
         return self._status
+
+    def read_files(self) -> dict[str, bytes]:
+        """Return the contents of the policy files as they are on disk now, by path."""
+        return read_policy_files(self._paths)
 
     def start(self) -> None:
         """Start the thread that watches the files."""

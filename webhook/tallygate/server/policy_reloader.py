@@ -1,10 +1,13 @@
 """The policy store of a server, with readiness detail, metrics and log lines about reloads."""
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
+from threading import Lock
 
 import msgspec
 
+from tallygate.gate.policy_reviews import PolicyReviews
 from tallygate.policy import model
 from tallygate.policy.load import SHIPPED_POLICIES
 from tallygate.policy.store import PolicyStatus, PolicyStore
@@ -31,6 +34,10 @@ class PolicyReloader:
         self._log.info(
             "policies-loaded", **self._get_summary(), warnings=_format_findings(self.store.get_status().warnings)
         )
+
+    def create_reviews(self) -> PolicyReviews:
+        """Return the decisions on ConfigMaps with policies, beside the files of this store."""
+        return PolicyReviews(self.store.read_files, Lock(), time.time)
 
     def check(self) -> ReadinessStatus:
         """Return a status that is always ready, since a valid policy set is active.

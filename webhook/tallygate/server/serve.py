@@ -84,6 +84,7 @@ def create_standalone_gate(
         nonce=create_nonce_source(),
         unix_time=time.time,
         find_page=create_page_finder(settings.page_url),
+        policy_reviews=policy_reloader.create_reviews(),
     )
     cap_metrics.register(gate.get_active_caps, is_standalone=True)
     return GateParts(gate.admit)

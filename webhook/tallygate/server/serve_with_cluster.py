@@ -91,6 +91,7 @@ def create_cluster_gate(
         nonce=nonce_source,
         unix_time=time.time,
         find_page=create_page_finder(settings.page_url),
+        policy_reviews=policy_reloader.create_reviews(),
         top_consumers=top,
         activation=activation,
         limit_admissions=admissions,
@@ -112,9 +113,8 @@ def create_cluster_gate(
     background += (controller.worker for controller in controllers if controller is not None)
     if settings.publish_nodes == "on":
         background.append(_create_node_controller(client_config, policy_reloader, reconciler, telemetry))
-    admit = gate.admit if event_recorder is None else event_recorder.wrap_admit(gate.admit)
     return GateParts(
-        admit,
+        gate.admit if event_recorder is None else event_recorder.wrap_admit(gate.admit),
         background,
         reconciler.is_leader,
         _create_registration_factory(settings, client_config),

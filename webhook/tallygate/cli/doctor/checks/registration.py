@@ -14,7 +14,7 @@ from tallygate.admission.match_conditions import (
 )
 from tallygate.admission.request import Phase
 from tallygate.admission.self_registration import EVERYTHING, RegistrationState, combine_asked, is_left_to_gate
-from tallygate.admission.webhook_configuration import is_policy_condition, list_own_conditions
+from tallygate.admission.webhook_configuration import POLICIES_WEBHOOK, is_policy_condition, list_own_conditions
 from tallygate.cli.doctor import asked_pods, check_result, webhook_match
 from tallygate.cli.doctor.api_types import GateNetworkPolicy
 from tallygate.cli.doctor.facts import MUTATING, VALIDATING, DryRun, GateFacts, Unavailable, is_unregistered
@@ -143,7 +143,7 @@ def _find_bypasses(
     def format_fix(field: str, value: object) -> str:
         return check_result.format_webhook_patch(facts.location, kind, configuration, webhook, field, value)
 
-    if webhook_match.is_restrictive(webhook.object_selector):
+    if webhook_match.is_restrictive(webhook.object_selector) and webhook.name != POLICIES_WEBHOOK:
         reason = f"{webhook.name} has an objectSelector: who labels his object gets past it"
         yield check_result.create_failure(reason, format_fix("objectSelector", {}))
     if webhook.match_policy != "Equivalent":
@@ -316,7 +316,8 @@ def _require_registration(facts: GateFacts, result: check_result.CheckResult) ->
 
 
 def _list_all_request_kinds(configuration: WebhookConfiguration) -> Iterator[webhook_match.RequestKind]:
-    for webhook in configuration.webhooks:
+    """Yield the kinds of requests that the gate evaluates; the check `stored-policies` is about ConfigMaps."""
+    for webhook in (webhook for webhook in configuration.webhooks if webhook.name != POLICIES_WEBHOOK):
         for rule in webhook.rules:
             yield from webhook_match.list_request_kinds(rule)
 
