@@ -14,6 +14,7 @@ from tests.cli.doctor import (
     lockout_cases,
     registration_cases,
     replica_cases,
+    stored_policy_cases,
     workload_cases,
 )
 from tests.cli.doctor.fact_changes import (
@@ -34,6 +35,7 @@ TABLES: tuple[Cases, ...] = (
     lockout_cases.CASES,
     replica_cases.CASES,
     ledger_cases.CASES,
+    stored_policy_cases.CASES,
     cluster_cases.CASES,
     workload_cases.CASES,
 )
@@ -75,6 +77,7 @@ def test_every_failure_has_a_reason_of_one_line(changes: dict[str, Any], expecte
     "changes",
     [
         *workload_cases.VALID,
+        *stored_policy_cases.VALID,
         {"quotas": (quota({"requests.nvidia.com/gpu": "4"}),), "cap_limits": create_cap_limits()},
         {
             "quotas": (quota({"requests.nvidia.com/gpu": "2"}, scopes=["BestEffort"]),),

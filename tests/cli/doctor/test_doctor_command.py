@@ -17,6 +17,7 @@ from tallygate.cli.app import root
 from tallygate.cli.doctor import doctor_client
 from tallygate.cli.doctor.command import CHECKS
 from tallygate.kube.client import ResponseLimits
+from tallygate.policy.policy_config_maps import LABEL_VALUE, POLICIES_LABEL
 from tallygate.state.kubernetes.crd import create_crd
 from tallygate_certs.authority import create_ca, create_serving_certificate
 from tallygate_certs.certificate_names import create_service_names
@@ -186,7 +187,12 @@ class GateCluster:
             "/apis/policy/v1/namespaces/tallygate-system/poddisruptionbudgets": list_response(
                 {"metadata": {"name": "tallygate"}, "spec": {"selector": {"matchLabels": LABELS}}}
             ),
-            f"{own}/configmaps/tallygate-policies": object_response({"data": {"default.yaml": _POLICIES}}),
+            f"{own}/configmaps/tallygate-policies": object_response(
+                {
+                    "metadata": {"name": "tallygate-policies", "labels": {POLICIES_LABEL: LABEL_VALUE}},
+                    "data": {"default.yaml": _POLICIES},
+                }
+            ),
             f"{own}/pods": list_response(*pods),
             f"{own}/serviceaccounts/tallygate": object_response({"metadata": {"name": "tallygate"}}),
             "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/capledgers.tallygate.dev": object_response(

@@ -1,17 +1,20 @@
 """The policies that a gate's Deployment mounts: where they are found, and why they are unknown."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import msgspec
 import pytest
 
 from tallygate.cli.doctor.api_types import GateDeployment
 from tallygate.cli.doctor.doctor_client import DoctorClient
-from tallygate.cli.doctor.facts import Unavailable
-from tallygate.cli.doctor.mounted_policies import read_mounted_policies
+from tallygate.cli.doctor.facts import MountedConfigMap, StoredPolicies, Unavailable
+from tallygate.cli.doctor.mounted_policies import get_policies, list_labelled_config_maps, read_stored_policies
 from tallygate.kube.config import load_kubeconfig
+from tallygate.policy.load import load_policies
 from tallygate.policy.model import PolicySet
 from tests.cli.doctor.scripted_server import Response, run_server
 
@@ -43,7 +46,7 @@ def read(tmp_path: Path, deployment: GateDeployment | Unavailable | None) -> Pol
         return Response(200, json.dumps({"data": _CONFIG_MAPS[name]}).encode())
 
     with run_server(tmp_path, answer) as kubeconfig:
-        return read_mounted_policies(DoctorClient(load_kubeconfig(kubeconfig)), "gates", deployment)
+        return get_policies(read_stored_policies(DoctorClient(load_kubeconfig(kubeconfig)), "gates", deployment))
 
 
 @pytest.mark.parametrize(
@@ -111,3 +114,33 @@ def test_an_empty_config_map_has_no_policies(tmp_path: Path) -> None:
     policies = read(tmp_path, create_deployment("/policies", volumes=volumes))
     assert isinstance(policies, PolicySet)
     assert not policies.rules
+
+
+def test_a_config_map_has_the_time_of_its_last_write_and_the_digest_of_a_folder(tmp_path: Path) -> None:
+    """Compare with the files of a folder, which is what a gate reads."""
+    fields = [{"time": "2026-11-22T02:00:00Z"}, {"time": "2026-11-22T02:50:00Z"}, {}]
+    metadata = {"name": "mine", "labels": {"tallygate.dev/policies": "true"}, "managedFields": fields}
+    texts = {"b.yaml": _RULE % "b", "a.yaml": _RULE % "a", "notes.txt": "no policy"}
+    body = json.dumps({"metadata": metadata, "data": texts}).encode()
+    folder = tmp_path / "policies"
+    folder.mkdir()
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    with run_server(tmp_path, lambda _method, _path: Response(200, body)) as kubeconfig:
+        api = DoctorClient(load_kubeconfig(kubeconfig))
+        stored = read_stored_policies(api, "gates", create_deployment("/policies"))
+    assert isinstance(stored, StoredPolicies)
+    assert stored.config_maps == (MountedConfigMap("mine", changed_at=datetime(2026, 11, 22, 2, 50, tzinfo=UTC)),)
+    assert stored.parsed.policies.digest == load_policies([folder]).policies.digest
+
+
+def test_config_maps_with_the_label_are_listed(tmp_path: Path) -> None:
+    paths = []
+
+    def answer(_method: str, path: str) -> Response:
+        paths.append(unquote(path))
+        return Response(200, json.dumps({"items": [{"metadata": {"name": "mine"}}]}).encode())
+
+    with run_server(tmp_path, answer) as kubeconfig:
+        assert list_labelled_config_maps(DoctorClient(load_kubeconfig(kubeconfig)), "gates") == ("mine",)
+    assert paths == ["/api/v1/namespaces/gates/configmaps?labelSelector=tallygate.dev/policies=true&limit=50"]

@@ -20,7 +20,7 @@ from tallygate.answers.columns import escape_control
 from tallygate.cli import framework
 from tallygate.cli.connection import Connection
 from tallygate.cli.doctor.check_result import Check, CheckReport, CheckResult, CheckStatus
-from tallygate.cli.doctor.checks import availability, cluster, registration, replicas
+from tallygate.cli.doctor.checks import availability, cluster, registration, replicas, stored_policies
 from tallygate.cli.doctor.facts import GateFacts
 from tallygate.cli.doctor.gather import DoctorRequest, gather_facts
 from tallygate.cli.output import tables
@@ -28,7 +28,7 @@ from tallygate.cli.sources.options import load_usable_policies, require_one_sour
 
 CHECKS = tuple(
     value
-    for module in (registration, availability, replicas, cluster)
+    for module in (registration, availability, replicas, stored_policies, cluster)
     for value in vars(module).values()
     if isinstance(value, Check)
 )

@@ -16,6 +16,7 @@ from tallygate.objects.core import ResourceQuota
 from tallygate.policy.known_kinds import KNOWN_KINDS
 from tallygate.policy.limit_annotations import LimitRecords
 from tallygate.policy.model import PolicySet
+from tallygate.policy.parse import ParseResult
 from tallygate.policy.workload_kinds import WorkloadKind
 
 MUTATING, VALIDATING = "mutatingwebhookconfiguration", "validatingwebhookconfiguration"
@@ -111,6 +112,22 @@ class Replica:
         return dict(self.list_checks()).get(name)
 
 
+class MountedConfigMap(NamedTuple):
+    """A ConfigMap that the gate mounts as policies: `changed_at` is the time of its last change, None if unknown."""
+
+    name: str
+    is_labelled: bool = True
+    changed_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPolicies:
+    """The ConfigMaps that the gate mounts as policies, and the policies in them; a file is `configmap/NAME/KEY`."""
+
+    config_maps: tuple[MountedConfigMap, ...] = ()
+    parsed: ParseResult = field(default_factory=lambda: ParseResult(PolicySet(), ()))
+
+
 class PermissionResult(NamedTuple):
     """A permission that the gate needs, and whether it is granted."""
 
@@ -185,7 +202,8 @@ class GateFacts:
     `now` is the local time, `clock_offset` the seconds by which the API server's clock is ahead of it.
     `version` is the version of this tallygate.
     `served_certificate` is the certificate that the gate serves; None if the one in its Secret stands for it.
-    `policies` are the given ones, else those that the gate mounts.
+    `policies` are the given ones, else those that the gate mounts: `stored_policies`. `labelled_config_maps` are the
+    names of the ConfigMaps in its namespace with the label of policies.
     `device_classes` has the extended resource of each class of devices, empty if it has none. `published_devices` is
     the number of devices in ResourceSlices, None if no cap needs them. `limit_records` are the annotations that set
     limits as gates admitted them. `compiled_objects` are those of `tallygate compile` that were applied.
@@ -220,6 +238,8 @@ class GateFacts:
     network_policies: tuple[api_types.GateNetworkPolicy, ...] | Unavailable = ()
     workloads: WorkloadFacts = WorkloadFacts()
     compiled_objects: tuple[CompiledObject, ...] | Unavailable = ()
+    stored_policies: StoredPolicies | Unavailable = field(default_factory=StoredPolicies)
+    labelled_config_maps: tuple[str, ...] | Unavailable = ()
 
     def list_configurations(self) -> Iterator[tuple[str, WebhookConfiguration]]:
         """Yield the gate's configurations that exist, with the kind as kubectl names it."""

@@ -29,7 +29,9 @@ from tallygate.cli.doctor.mounted_policies import (
     GATE_NAME,
     create_deployment_path,
     find_service_namespace,
-    read_mounted_policies,
+    get_policies,
+    list_labelled_config_maps,
+    read_stored_policies,
 )
 from tallygate.cli.doctor.permissions import DEFAULT_SECRET, LEADER_LEASE_NAME, Permission, list_permissions
 from tallygate.cli.doctor.probe import choose_namespace, review_permissions, send_dry_runs
@@ -55,6 +57,7 @@ _HTTPS_PORT, _HTTPS_PORT_NAME = 8443, "https"
 _MAX_HANDSHAKES = 3
 _DRY_RUNS: Final = facts.NotRead("create on pods, for two that are a dry run")
 _SECRET: Final = facts.NotRead("get on the Secret of the gate, or a pod of the gate that is ready")
+_LABELLED_CONFIG_MAPS: Final = facts.NotRead("list on ConfigMaps in the gate's namespace")
 _COMPILED_OBJECTS: Final = facts.NotRead("list on ValidatingAdmissionPolicies and their bindings")
 _DEFINITIONS_OF_ALL: Final = facts.NotRead("list on all CustomResourceDefinitions")
 T = TypeVar("T")
@@ -125,8 +128,7 @@ class _Gatherer:
         self._deployment = api.get_object(create_deployment_path(self._namespace), api_types.GateDeployment)
 
     def gather(self, clock_offset: float | None) -> facts.GateFacts:
-        pods = self._list_pods()
-        namespaces = self._listed.namespaces
+        pods, namespaces = self._list_pods(), self._listed.namespaces
         location = facts.GateLocation(
             self._namespace,
             self._request.name,
@@ -135,7 +137,8 @@ class _Gatherer:
             _find_service_account(self._deployment),
         )
         lease = self._get_lease()
-        policies = self._request.policies or read_mounted_policies(self._api, self._namespace, self._deployment)
+        stored = read_stored_policies(self._api, self._namespace, self._deployment)
+        policies = self._request.policies or get_policies(stored)
         known = None if isinstance(policies, facts.Unavailable) else policies
         caps, kinds = (None, ()) if known is None else (CapIndex(known, datetime.now(UTC)), known.workload_kinds)
         return facts.GateFacts(
@@ -167,6 +170,8 @@ class _Gatherer:
             pod_groups=self._listed.pod_groups,
             device_classes=self._listed.device_classes,
             policies=policies,
+            stored_policies=stored,
+            labelled_config_maps=self._list_labelled_config_maps(),
             published_devices=count_published_devices(self._client, caps),
             limit_records=self._read_limit_records(),
             network_policies=self._list_network_policies(),
@@ -180,6 +185,9 @@ class _Gatherer:
 
     def _get_secret(self, name: str) -> api_types.TlsSecret | facts.Unavailable | None:
         return self._api.get_object(f"/api/v1/namespaces/{self._namespace}/secrets/{name}", api_types.TlsSecret)
+
+    def _list_labelled_config_maps(self) -> tuple[str, ...] | facts.Unavailable:
+        return self._read(lambda: list_labelled_config_maps(self._api, self._namespace), _LABELLED_CONFIG_MAPS)
 
     def _read_workloads(self, kinds: tuple[WorkloadKind, ...]) -> facts.WorkloadFacts:
         if self._request.is_pod:
