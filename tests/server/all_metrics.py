@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
 from tallygate.admission.cap_index import CapIndex
@@ -17,6 +18,7 @@ from tallygate.server.telemetry.controller_metrics import AuditMetrics, Capacity
 from tallygate.server.telemetry.ledger_metrics import CapMetrics
 from tallygate.server.telemetry.metrics import AskedMetrics, ServerMetrics
 from tallygate.server.telemetry.node_resource_metrics import NodeResourceMetrics
+from tallygate.state.ledger.guarantees import create_guarantees
 from tallygate.state.ports import LedgerKey, LedgerWrite, WriteResult
 from tests.admission.case import parse_policies
 from tests.gate.gate_fixture import CAP, GPU
@@ -75,5 +77,7 @@ def _count_events(metrics: ServerMetrics, controller_metrics: LedgerControllerMe
 def _write_ledger(cap_metrics: CapMetrics, key: LedgerKey) -> None:
     """Write a ledger, and again with a pod that bypassed the gate."""
     before = expect_reserved(empty_ledger(), create_request())
-    for ledger in (before, expect_reserved(empty_ledger(used=gpus(3)), create_request("u2"))):
+    guaranteed = create_guarantees({"team-b": gpus(2)}, {"team-b": gpus(0)})
+    after = replace(expect_reserved(empty_ledger(used=gpus(3)), create_request("u2")), guarantees=guaranteed)
+    for ledger in (before, after):
         cap_metrics.cluster_observer.record_write(LedgerWrite(key, before, ledger, 1, 0.1, WriteResult.STORED))

@@ -29,6 +29,10 @@ def format_notes(line: UsageLine) -> str:
         notes.append(surge)
     if line.guaranteed is not None:
         notes.append(line.guaranteed.describe(line.name))
+        # the free amount of one namespace is without what is guaranteed to others
+        part = 0 if line.unspent_by_others else min(line.free or 0, line.guaranteed.unspent)
+        if part:
+            notes[-1] += f" ({format_amount(line.name, part)} of FREE for them alone)"
     if line.terminating:
         notes.append(f"{format_amount(line.name, line.terminating)} of them terminating")
     return "; ".join(notes)

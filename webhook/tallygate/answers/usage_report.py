@@ -4,7 +4,7 @@ Ledgers are chosen by cap, by namespace, or all. A line has the surge of its cap
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -25,6 +25,7 @@ from tallygate.cluster.resource_usage import ResourceUsage, list_counted, list_r
 from tallygate.cluster.usage_lister import get_ledger_key
 from tallygate.errors import TallygateError
 from tallygate.policy.cap_limits import NO_SELECTION
+from tallygate.policy.guarantees import MAX_GUARANTEED, count_beyond_most
 from tallygate.policy.limit_annotations import find_invalid
 from tallygate.policy.model import NamespaceCap
 from tallygate.policy.periods import format_period
@@ -529,9 +530,11 @@ def _list_lines(
     ledger_record, ledger = cluster.ledgers.records.get(key), cluster.find_ledger(key)
     count = cluster.count_usage(active_cap, members, ledger)
     guarantees = _resolve_guarantees(cluster, chosen, ledger)
-    unspent: Mapping[str, int] = {}
+    definition, unspent = active_cap.definition, dict[str, int]()
+    number = count_beyond_most(definition.guarantee, active_cap.hard, members) if definition.shared else 0
+    beyond = (f"{number} more match guarantees and have none: a ledger has at most {MAX_GUARANTEED}",) if number else ()
     if namespace is not None:
-        unspent = guarantees.compute_unspent({} if ledger is None else ledger.reserved_by_namespace, namespace)
+        unspent |= guarantees.compute_unspent({} if ledger is None else ledger.reserved_by_namespace, namespace)
     for usage in list_resource_usages(active_cap, ledger, lambda: count, is_settled=False):
         yield UsageLine(
             cap=active_cap.definition.name,
@@ -545,7 +548,7 @@ def _list_lines(
             terminating=count.terminating.get(usage.name, 0),
             counted_at=ledger_record.counted_at if ledger_record is not None and usage.is_from_ledger else None,
             is_initializing=bool(ledger and ledger.initializer),
-            remarks=tuple(_list_remarks(cluster, chosen, ledger, count, usage, shows)),
+            remarks=(*_list_remarks(cluster, chosen, ledger, count, usage, shows), *beyond),
             is_from_ledger=usage.is_from_ledger,
             group=active_cap.group,
             period=usage.period,

@@ -119,6 +119,14 @@ def resolve_guarantees(entries: Iterable[Guarantee], hard: Amounts, members: Col
     return MappingProxyType(dict(islice(((name, amounts) for name, amounts in found if amounts), MAX_GUARANTEED)))
 
 
+def count_beyond_most(entries: Iterable[Guarantee], hard: Amounts, members: Collection[str]) -> int:
+    """Return the number of members that an entry selects, and that have no guarantee since a ledger has no more."""
+    if len(members) <= MAX_GUARANTEED:
+        return 0
+    entries = tuple(entries)
+    return max(0, sum(bool(_resolve(entries, hard, name)) for name in members) - MAX_GUARANTEED)
+
+
 def _resolve(entries: Iterable[Guarantee], hard: Amounts, namespace: str) -> Amounts:
     guaranteed: dict[str, int] = {}
     for entry in entries:

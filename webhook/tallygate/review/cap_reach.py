@@ -127,5 +127,5 @@ def describe_part(name: str, part: int, amounts: Mapping[str, int], cap: ActiveC
     """Return a part that is guaranteed to the namespaces of these amounts, as the end of a clause; empty for none."""
     if not part:
         return ""
-    verb = "is" if part == 1 else "are"
-    return f", of which {format_amount(name, part)} {verb} guaranteed to {describe_owners(amounts, cap)}"
+    amount = format_amount(name, part)
+    return f", of which {amount} {'is' if amount == '1' else 'are'} guaranteed to {describe_owners(amounts, cap)}"

@@ -36,6 +36,7 @@ AMOUNT_GETTERS: Final[Mapping[str, Callable[[Ledger], Amounts]]] = {
     "hard": lambda ledger: ledger.hard,
     "used": lambda ledger: ledger.used,
     "reserved": lambda ledger: ledger.reserved,
+    "guaranteed_unspent": lambda ledger: Amounts(ledger.guarantees.compute_unspent(ledger.reserved_by_namespace)),
 }
 
 
@@ -188,6 +189,7 @@ _AMOUNT_HELP: Final[Mapping[str, str]] = {
     "hard": "Sum of the hard limits of the cap's ledgers; cpu in cores.",
     "used": "Sum of the amounts that counted pods use; cpu in cores.",
     "reserved": "Sum of the amounts that are reserved for pods not counted yet; cpu in cores.",
+    "guaranteed_unspent": "Sum of the guarantees that their namespaces have not spent; cpu in cores.",
 }
 
 LabelValues = tuple[str, ...]
