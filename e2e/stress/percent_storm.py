@@ -1,7 +1,8 @@
 """A cap in percent of the processors of 200 nodes that come, go, reboot and lose their label, while clients fill it.
 
 The use is never more than the largest limit by the capacities of the time in which less acts not yet. A rejection names
-no smaller limit than that of a capacity that every gate has seen in that time.
+no smaller limit than that of a capacity that every gate has seen in that time, and its own arithmetic shows why. A
+share of the limit is guaranteed to one namespace: others never take it, and it is not refused while these leave it.
 """
 
 import random
@@ -16,6 +17,7 @@ from typing import Any
 
 from e2e.stress.clients import Attempt
 from e2e.stress.environment import StressEnvironment
+from e2e.stress.guaranteed_share import GuaranteedShare, list_unshown
 from e2e.stress.objects import cap
 from e2e.stress.outcome import Outcome, compute_outcome
 from e2e.stress.percent_nodes import PercentNodes
@@ -29,7 +31,9 @@ _SETTLE = 15.0  # seconds
 _FAILOVER = 30.0  # seconds until another replica leads and writes: until then no rise acts
 _SLACK = 6.0  # seconds: a second until a gate measures, and until the leader writes, on a busy machine
 _BOUND = 8.0
-_CLIENTS = 16  # in each of two namespaces: they want 128 pods
+_CLIENTS = 14  # in each of two namespaces: they want 112 pods
+_OWNERS = 4  # clients of the owner of a guarantee: they want 16 pods
+_GUARANTEED = 20  # percent of the limit
 _WITHIN = 300.0
 _REBOOT_SECONDS = 3.0
 _LEFT = 20  # nodes that change at once, and that are left at the end
@@ -40,10 +44,14 @@ _CODE = "TG201"
 
 @dataclass(slots=True)
 class GrownUsage:
-    """The pods of all namespaces of a cap, and each moment at which their use grew, with the use then."""
+    """The pods of all namespaces of a cap, and each moment at which their use grew, with the use then.
+
+    `deleted_at` has the times at which pods were deleted, by their names.
+    """
 
     limit: Limit
     grown: list[tuple[float, float]] = field(default_factory=list)
+    deleted_at: dict[str, float] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
     _usage: PodUsage = field(init=False)
 
@@ -74,6 +82,8 @@ class GrownUsage:
             after = self._usage.now("all")
             if after > before:
                 self.grown.append((time.monotonic(), after))
+            if is_deleted:
+                self.deleted_at[stored["metadata"]["name"]] = time.monotonic()
 
     def forget(self, uid: str) -> None:
         """Count the pod no longer."""
@@ -91,7 +101,7 @@ def storm_nodes(environment: StressEnvironment, count: int = 200, seconds: float
     try:
         for number in range(count):
             nodes.add(f"n{number}", 1)
-        with environment.namespaces(2) as namespaces:
+        with environment.namespaces(3) as namespaces:
             return _run(environment, nodes, namespaces, seconds)
     finally:
         nodes.remove_all()
@@ -99,15 +109,20 @@ def storm_nodes(environment: StressEnvironment, count: int = 200, seconds: float
 
 def _run(environment: StressEnvironment, nodes: PercentNodes, namespaces: list[str], seconds: float) -> Outcome:
     capacity = {"nodeSelector": nodes.selector, "settle": f"{_SETTLE:.0f}s"}
-    cap_of_half = cap("half", {"requests.cpu": f"{_PERCENT}%"}, namespaces, shared=True, capacity=capacity)
+    owner, *others = namespaces
+    guarantee = [{"namespaces": [owner], "amounts": {"requests.cpu": f"{_GUARANTEED}%"}}]
+    hard = {"requests.cpu": f"{_PERCENT}%"}
+    cap_of_half = cap("half", hard, namespaces, shared=True, capacity=capacity, guarantee=guarantee)
     count = len(nodes.names)
     most = nodes.capacity * _PERCENT // 100
     usage = GrownUsage(Limit(most, "cpu", lambda where, _: "all" if where in namespaces else None))
-    churn = PodChurn([environment.access], namespaces, _CLIENTS)
+    borrowed = GrownUsage(Limit(most, "cpu", lambda where, _: "all" if where in others else None))
+    churn, owners = PodChurn([environment.access], others, _CLIENTS), PodChurn([environment.access], [owner], _OWNERS)
     with (
         environment.gates(2, [cap_of_half], "kubernetes", _BOUND) as replicas,
-        Watcher(environment.access, [usage]) as watcher,
+        Watcher(environment.access, [usage, borrowed]) as watcher,
         churn.run(),
+        owners.run(),
     ):
         until("the cap is full", lambda: _is_rejecting(churn), _WITHIN, replicas.log)
         begun = time.monotonic()
@@ -126,11 +141,23 @@ def _run(environment: StressEnvironment, nodes: PercentNodes, namespaces: list[s
     title = (
         f"{changes:,} changes of {count} nodes, which come, go, reboot, resize and lose their label, under a cap of "
     )
-    title += f"{_PERCENT}% of their processors, 32 clients, 2 replicas, one killed"
-    outcome = compute_outcome(title, churn.attempts, usage)
+    title += (
+        f"{_PERCENT}% of their processors, {_GUARANTEED}% of it guaranteed to one of three namespaces, 32 clients, "
+        "2 replicas, one killed"
+    )
+    attempts = [*churn.attempts, *owners.attempts]
+    guaranteed = GuaranteedShare(_GUARANTEED, owners.attempts, churn.attempts, usage.deleted_at, begun)
+    outcome = compute_outcome(title, attempts, usage)
     outcome.hard = max(period.capacity for period in nodes.periods) * _PERCENT // 100
     outcome.room = f"{fall:.1f} s (a fall, after {_SETTLE:.0f} s)"
-    outcome.unmet = [*_list_unmet(nodes, usage, begun), *_list_unfounded(nodes, churn.attempts, begun, killed)]
+    outcome.room += f"; {guaranteed.stored} pods of the owner of the guarantee"
+    outcome.unmet = [
+        *_list_unmet(nodes, usage, begun, _PERCENT),
+        *_list_unmet(nodes, borrowed, begun, _PERCENT * (100 - _GUARANTEED) / 100),
+        *_list_unfounded(nodes, attempts, begun, killed),
+        *list_unshown(attempts),
+        *guaranteed.list_refused(),
+    ]
     return outcome
 
 
@@ -207,11 +234,11 @@ def _read_limit(attempt: Attempt) -> int | None:
     return int(share[1]) * (1 if share[2] else _THOUSANDTHS)
 
 
-def _list_unmet(nodes: PercentNodes, usage: GrownUsage, begun: float) -> list[str]:
-    """Return where the use grew above the largest limit of the time."""
+def _list_unmet(nodes: PercentNodes, usage: GrownUsage, begun: float, percent: float) -> list[str]:
+    """Return where the use grew above this part of the largest capacity of the time."""
     found = []
     for moment, used in usage.grown:
-        most = nodes.find_most(moment - _SETTLE - _SLACK, moment) * _PERCENT // 100
+        most = nodes.find_most(moment - _SETTLE - _SLACK, moment) * percent / 100
         if used > most:
             found.append(f"{moment - begun:.1f} s: {used:g} were used, where {most} were the largest limit")
     return found[:10]
