@@ -61,7 +61,7 @@ class Users:
         pod = pods[a % len(pods)]
         change = Request(
             Operation.UPDATE, pod.uid, pod.namespace, pod.size, 1 + b % 4, self._truth.now, self._environment.token,
-            pod.revision, owner=pod.owner, given_name=pod.given_name,
+            pod.revision, owner=pod.owner, given_name=pod.given_name, group=pod.group,
         )  # fmt: skip
         return self._send(change)
 
@@ -202,10 +202,18 @@ class ApiServer:
         for key in request.reserved:
             if request.workload is not None and self._truth.is_member(key, request.namespace):
                 self._environment.rooms.open(key, request.uid, request.size)
+            self._open_group(key, request)
             self._environment.invariants.check_ledger(key)
             loaded_at = loaded.get(key.cap, 0)
             self._environment.invariants.check_guarded(key, request.uid, decided.attempt, began_at)
             self._environment.invariants.check_reservation(key, request.uid, decided.attempt, loaded_at, seen)
+
+    def _open_group(self, key: LedgerKey, request: Request) -> None:
+        """Record that a ledger has room for all pods of the PodGroup of a pod, if it has reserved for them."""
+        group, stored = self._truth.find_group(request.namespace, request.group), self._truth.ledgers.get(key)
+        is_member = self._truth.is_member(key, request.namespace)
+        if group is not None and stored is not None and is_member and group.uid in stored[0].reservations:
+            self._environment.rooms.open(key, group.uid, group.size)
 
     def _store(self, a: int, _b: int) -> str:
         """Send an allowed request to etcd, before its in-flight bound is over."""
@@ -235,6 +243,7 @@ class ApiServer:
                 self._requests.remove(request)
                 return
             new = Pod(request.uid, request.namespace, request.size, owner=request.owner, given_name=request.given_name)
+            new = new._replace(group=request.group)
         elif pod is not None and pod.revision == request.old_revision:
             new = pod._replace(size=request.size)
         elif pod is not None and not pod.ended:  # the stored pod has changed: admission runs again
@@ -246,11 +255,18 @@ class ApiServer:
             return
         self._requests.remove(request)
         self._truth.put(new)
+        self._add_to_workload(request)
+        self._check_stored(request)
+
+    def _add_to_workload(self, request: Request) -> None:
+        """Record that a pod was stored for its workload or PodGroup."""
         owner = request.owner
         workload = self._truth.find_workload(request.namespace, owner.name) if owner is not None else None
         if workload is not None and workload.owner == owner:
             self._truth.pods_of_workloads.setdefault(workload.uid, set()).add(request.uid)
-        self._check_stored(request)
+        group = self._truth.find_group(request.namespace, request.group)
+        if group is not None:
+            self._truth.pods_of_workloads.setdefault(group.uid, set()).add(request.uid)
 
     def _commit_claim(self, request: Request, claim: Claim) -> None:
         """Store a claim. An allocation is an update or a patch; the latter is reviewed again if the claim changed."""

@@ -60,7 +60,7 @@ class Pod(NamedTuple):
     """A stored pod of `size` GPUs. `claim` is the name of the scheduler's claim for them, in its status.
 
     `owner` is the controller in its owner reference, whether or not that exists. `given_name` is a name that other pods
-    may have had, or want; else its name is that of no other pod.
+    may have had, or want; else its name is that of no other pod. `group` is the name of its PodGroup, or empty.
     """
 
     uid: str
@@ -71,6 +71,7 @@ class Pod(NamedTuple):
     claim: str = ""
     owner: Owner | None = None
     given_name: str = ""
+    group: str = ""
 
     @property
     def name(self) -> str:
@@ -91,7 +92,9 @@ class Pod(NamedTuple):
         if self.owner is not None:
             labels = {"app": self.owner.name.rpartition("-")[0], **dict.fromkeys(_REVISION_LABELS, self.owner.template)}
             metadata |= {"ownerReferences": [self.owner.to_reference()], "labels": labels}
-        return stored_pod(self.uid, self.revision, str(self.size), self.namespace, status=status, metadata=metadata)
+        spec = {"schedulingGroup": {"podGroupName": self.group}} if self.group else {}
+        amount, more = str(self.size), {"status": status, "metadata": metadata, "spec": spec}
+        return stored_pod(self.uid, self.revision, amount, self.namespace, **more)
 
 
 class Limit(NamedTuple):
@@ -166,6 +169,26 @@ class Workload(NamedTuple):
             "apiVersion": "batch/v1", "kind": "Job", "metadata": metadata | {"resourceVersion": str(self.revision)},
             "spec": spec,
         }  # fmt: skip
+
+
+class Group(NamedTuple):
+    """A stored PodGroup of which `size` pods of one GPU each start together, since a time of the world.
+
+    If it `has_stopped`, no pods come.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    size: int
+    created_at: float
+    has_stopped: bool = False
+
+    def to_object(self) -> dict[str, Any]:
+        """Return the PodGroup as the API server sends it."""
+        metadata = {"name": self.name, "namespace": self.namespace, "uid": self.uid, "resourceVersion": "1"}
+        spec = {"schedulingPolicy": {"gang": {"minCount": self.size}}}
+        return {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "metadata": metadata, "spec": spec}
 
 
 class Claim(NamedTuple):

@@ -37,7 +37,7 @@ def converge(world: World, choice: int) -> None:
         truth.enforced.setdefault(cap.key, truth.now)
     truth.now += _CACHE_SECONDS
     _reconcile_all(world, replica)
-    for seconds in (BOUND, GANG_SECONDS) if truth.workloads else (BOUND,):
+    for seconds in (BOUND, GANG_SECONDS) if truth.workloads or world.policies.have_groups else (BOUND,):
         truth.now += seconds
         for _ in range(_ROUNDS):
             _reconcile_all(world, replica)

@@ -88,6 +88,8 @@ class Policies(NamedTuple):
     """Whether the caps of the first version are new: the world starts with the other version, and without ledgers."""
     follow_capacity: bool = False
     """Whether the limits are percentages of the GPUs of nodes, which come and go."""
+    have_groups: bool = False
+    """Whether there are PodGroups, whose reservations end late."""
     are_registered: bool = False
     """Whether API servers ask about a cap only once the registration covers it."""
 
@@ -127,6 +129,7 @@ GROUPS = _index(_CAP_OF_EACH, _GROUPED_CAP, {})
 """Each value of a label has a shared ledger: namespaces move between them."""
 _WHOLE = "  admit: whole\n"
 GANGS = _index(_CAP_OF_EACH + _WHOLE, _SHARED_CAP + _WHOLE, {})
+POD_GROUPS = GANGS._replace(has_reviews=True, have_groups=True)
 GANG_GROUPS = _index(_CAP_OF_EACH + _WHOLE, _GROUPED_CAP + _WHOLE, {})
 """Workloads are admitted as a whole, in the latter under a cap with groups."""
 WITH_CLAIMS = _index(_CAP_OF_EACH, _SHARED_CAP, {CLASS: GPU})

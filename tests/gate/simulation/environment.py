@@ -12,6 +12,7 @@ from tests.gate.simulation.entitlements import Sizes, compute_requested, compute
 from tests.gate.simulation.gang_rooms import GangRooms
 from tests.gate.simulation.gate_replica import GateReplica
 from tests.gate.simulation.ground_truth import GroundTruth, hash_members
+from tests.gate.simulation.group_bounds import GroupBounds
 from tests.gate.simulation.guarantee_bounds import GuaranteeBounds
 from tests.gate.simulation.invariants import Invariants
 from tests.gate.simulation.percent_bounds import PercentBounds
@@ -54,7 +55,8 @@ class Environment:
         self.registration = Registration()
         bounds = SurgeBounds(self.truth, self._attempts)
         bounds_of_shares, guarantees = PercentBounds(self.truth), GuaranteeBounds(self.truth)
-        checks = [each.list_violations for each in (bounds, self.rooms, bounds_of_shares, guarantees)]
+        groups = GroupBounds(self.truth, self._attempts)
+        checks = [each.list_violations for each in (bounds, self.rooms, bounds_of_shares, guarantees, groups)]
         self.invariants = Invariants(self.truth, self._compute_rights, policies, self.recorder, checks)
         self.invariants.binding = self.registration.binding
         self.policy = policies.other if policies.are_new else policies.first
@@ -113,7 +115,9 @@ class Environment:
 
     def _may_pods_come(self, uid: str) -> bool:
         """Return whether a workload is stored and gets pods, or may yet be stored."""
-        workload = self.truth.workloads.get(uid)
+        workload, group = self.truth.workloads.get(uid), self.truth.groups.get(uid)
+        if group is not None:
+            return not group.has_stopped
         if workload is not None:
             return workload.may_start_pods
         requests = [each for each in self.requests if each.uid == uid and each.state is not RequestState.CALLING]

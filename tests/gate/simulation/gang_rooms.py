@@ -43,7 +43,7 @@ class GangRooms:
     def close(self, namespace: str) -> None:
         """Drop the rooms of a namespace that has moved to another group."""
         for key, uid in list(self._rooms):
-            workload = self.truth.workloads.get(uid)
+            workload = self.truth.workloads.get(uid) or self.truth.groups.get(uid)
             if workload is None or workload.namespace == namespace:
                 del self._rooms[key, uid]
 

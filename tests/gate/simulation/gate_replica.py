@@ -132,5 +132,5 @@ def _create_object(request: Request, size: int) -> dict[str, Any]:
     if request.workload is not None:
         return request.workload.to_object()
     return {"apiVersion": "v1", "kind": "Pod"} | Pod(
-        request.uid, request.namespace, size, owner=request.owner
+        request.uid, request.namespace, size, owner=request.owner, group=request.group
     ).to_object()

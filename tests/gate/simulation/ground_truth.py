@@ -13,6 +13,7 @@ from tests.gate.simulation.cluster_objects import (
     OTHER_GROUP,
     Claim,
     Device,
+    Group,
     Limit,
     Namespace,
     Pod,
@@ -37,9 +38,10 @@ class GroundTruth:
     `class_states` are those of the class of claims, the last one is that of now.
     `entered` has the revision at which a namespace last returned to a cap by its labels, by the names of both, and
     `relabelled` the time and the revision of the last change of the label by which that cap selects it.
-    `workloads` are the stored workloads whose pods start together, `pods_of_workloads` the UIDs of all pods that were
-    ever stored for each, `rollouts` the controllers that roll, and others. `pods_of_claims` has the pod of each claim
-    that the scheduler ever wanted to create, `published` every content of each device in any slice.
+    `workloads` are the stored workloads whose pods start together, `groups` the stored PodGroups, `pods_of_workloads`
+    the UIDs of all pods that were ever stored for each of both, `rollouts` the controllers that roll, and others.
+    `pods_of_claims` has the pod of each claim that the scheduler ever wanted to create, `published` every content of
+    each device in any slice.
     """
 
     now: float = 0.0
@@ -52,6 +54,7 @@ class GroundTruth:
     slice_history: History[Slice] = field(default_factory=History)
     pods_of_claims: dict[str, str] = field(default_factory=dict)
     workloads: dict[str, Workload] = field(default_factory=dict)
+    groups: dict[str, Group] = field(default_factory=dict)
     pods_of_workloads: dict[str, set[str]] = field(default_factory=dict)
     rollouts: RolloutObjects = field(default_factory=RolloutObjects)
     published: dict[DeviceId, list[Device]] = field(default_factory=dict)
@@ -140,10 +143,18 @@ class GroundTruth:
         found = (each for each in self.workloads.values() if (each.namespace, each.name) == (namespace, name))
         return next(found, None)
 
+    def find_group(self, namespace: str, name: str) -> Group | None:
+        """Return the stored PodGroup with a name, or None."""
+        found = (each for each in self.groups.values() if (each.namespace, each.name) == (namespace, name))
+        return next(found, None)
+
     def find_object(self, plural: str, namespace: str, name: str) -> dict[str, Any] | None:
-        """Return the stored workload, ReplicaSet or StatefulSet of a name as the API server sends it, or None."""
+        """Return the stored workload, PodGroup or set of pods of a name as the API server sends it, or None."""
+        found: Workload | Group | PodSet | None
         if plural == "jobs":
-            found: Workload | PodSet | None = self.find_workload(namespace, name)
+            found = self.find_workload(namespace, name)
+        elif plural == "podgroups":
+            found = self.find_group(namespace, name)
         else:
             found = self.rollouts.sets.get((plural, namespace, name))
         return None if found is None else found.to_object()

@@ -24,6 +24,7 @@ from tallygate.state.ports import LedgerKey
 from tests.gate.simulation.claim_mutants import CLAIM_MUTANTS
 from tests.gate.simulation.class_mutants import CLASS_MUTANTS
 from tests.gate.simulation.gang_mutants import GANG_MUTANTS
+from tests.gate.simulation.group_mutants import GROUP_MUTANTS
 from tests.gate.simulation.guarantee_mutants import GUARANTEE_MUTANTS
 from tests.gate.simulation.name_mutants import NAME_MUTANTS
 from tests.gate.simulation.new_cap_mutants import NEW_CAP_MUTANTS
@@ -194,6 +195,7 @@ MUTANTS: Mapping[str, Mutant] = {
     **CLAIM_MUTANTS,
     **CLASS_MUTANTS,
     **GANG_MUTANTS,
+    **GROUP_MUTANTS,
     "takes_in_former_group": create_mutant(
         11,
         "lets a pod take over amounts in the group of which its replica saw its namespace first",

@@ -23,7 +23,8 @@ class Request:
 
     `claim` is the new claim and `old_claim` the stored one, if it is a request for a claim. `workload` is the new
     workload if it creates one. `owner` is the controller that the owner reference of a pod names. A dry run is never
-    sent to etcd. `given_name` is the name of a pod that other pods may have had, or want.
+    sent to etcd. `given_name` is the name of a pod that other pods may have had, or want; `group` that of its
+    PodGroup.
 
     `reserved` are the ledgers that admitted it, by the namespaces as of revision `namespaces_revision`.
     """
@@ -46,6 +47,7 @@ class Request:
     owner: Owner | None = None
     is_dry_run: bool = False
     given_name: str = ""
+    group: str = ""
 
     @property
     def stored_name(self) -> str:

@@ -11,6 +11,7 @@ from tests.gate.simulation.device_policies import (
     GROUPS,
     GUARANTEES,
     NEW_CAPS,
+    POD_GROUPS,
     PODS_ONLY,
     REGISTERED,
     WITH_CLAIMS,
@@ -38,6 +39,10 @@ _GANGS = {
     "gang": 3, "make": 14, "pose": 0.7, "stop": 0.2, "suspend": 0.4, "delete_gang": 0.2, "create": 1.5, "change": 1,
     "call": 26, "store": 20, "run": 30, "proceed": 70, "end": 2, "delete": 2, "watch": 14, "reconcile": 14,
     "publish": 0, "load": 0, "delete_ledger": 0, "delete_empty_ledger": 0, "create_namespace": 0, "delete_namespace": 0,
+}  # fmt: skip
+_GROUPS = _GANGS | {
+    "group": 3, "member": 16, "stop_group": 0.2, "delete_group": 0.8, "gang": 0, "make": 0, "pose": 0, "stop": 0,
+    "suspend": 0, "delete_gang": 0, "create": 1,
 }  # fmt: skip
 _ROLLOUTS = {
     "deploy": 3, "roll": 6, "make_new": 40, "delete_old": 10, "pause": 0.2, "undeploy": 0.2, "make_other": 4,
@@ -98,6 +103,10 @@ MIXES: Mapping[str, Mapping[str, float]] = {
     },
     "gangs": _STORMS | _GANGS,
     "gangs whose pods come late": _SLOW | _GANGS | {"make": 5, "tick": 16, "reconcile": 30, "stop": 0.6},
+    "pod groups": _STORMS | _GROUPS,
+    "pod groups whose pods come late": _SLOW
+    | _GROUPS
+    | {"member": 6, "tick": 16, "reconcile": 30, "stop_group": 0.6, "delete_group": 0.5},
     "gangs of moving namespaces": _STORMS
     | _GANGS
     | {"move": 3, "watch_namespaces": 12, "watch": 16, "crash": 0.2},
@@ -197,6 +206,8 @@ _POLICIES: Mapping[str, Policies] = {
     "guarantees": GUARANTEES,
     "gangs": GANGS,
     "gangs whose pods come late": GANGS,
+    "pod groups": POD_GROUPS,
+    "pod groups whose pods come late": POD_GROUPS,
     "gangs of moving namespaces": GANG_GROUPS,
     "rollouts": ROLLOUTS,
     "rollouts that take long": ROLLOUTS,

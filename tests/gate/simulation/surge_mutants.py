@@ -91,7 +91,7 @@ def _has_any_pod(_: Any, _own: Revision, _metadata: ObjectMeta, others: Iterator
 def _read_by_name(
     chains: OwnerChains, namespace: str, reference: OwnerReference, targets: ReviewTargets
 ) -> StoredController | None:
-    reader: Any = chains._reader  # noqa: SLF001  # a wrong reader in its place
+    reader: Any = chains.reader
     content = reader.read_workload(("apps", "v1", "replicasets"), namespace, reference.name or "")
     if content is None:
         return None

@@ -14,6 +14,7 @@ from tests.gate.simulation.device_policies import PODS_ONLY, Policies
 from tests.gate.simulation.environment import Environment, StepFunction
 from tests.gate.simulation.gang_actors import Workloads
 from tests.gate.simulation.gang_rooms import GANG_SECONDS
+from tests.gate.simulation.group_actors import PodGroups
 from tests.gate.simulation.node_actors import Nodes
 from tests.gate.simulation.registration_actors import Registrations
 from tests.gate.simulation.replica_actors import Replicas
@@ -39,6 +40,7 @@ class World(Environment):
             **Drivers(self).steps,
             **Classes(self).steps,
             **Workloads(self).steps,
+            **PodGroups(self).steps,
             **self.rollouts.steps,
             **Nodes(self).steps,
             "tick": self._tick,

@@ -107,6 +107,14 @@ def test_an_attempt_that_arrives_after_its_pod_is_counted_takes_over_nothing() -
     assert find_left(expect_recount(late, create_snapshot(10, {"p1": 1}))) == 2
 
 
+def test_an_attempt_that_arrives_after_its_pod_is_deleted_takes_over_nothing() -> None:
+    """Leave the rest to the other pods, also if no recount has seen the pod before it was deleted."""
+    reserved = reserve_all(empty_ledger(), create_job(3), create_pod())
+    ledger = expect_recount(reserved, create_snapshot(9, {}, deleted=("p1",)))
+    late = reserve_all(ledger, create_pod(by="n2"))
+    assert find_left(late) == 2
+
+
 def test_a_second_attempt_of_the_workload_leaves_what_its_pods_took_over() -> None:
     ledger = reserve_all(empty_ledger(), create_job(), create_pod(), create_job(by="j2"))
     assert (ledger.compute_charged(), find_left(ledger)) == (gpus(4), 3)

@@ -9,6 +9,7 @@ from tests.state.model.activating import Activating
 from tests.state.model.claiming import Claiming
 from tests.state.model.entering import Entering
 from tests.state.model.following import Following
+from tests.state.model.grouping import Grouping
 from tests.state.model.guaranteeing import Guaranteeing
 from tests.state.model.joining import Joining
 from tests.state.model.naming import Naming
@@ -191,6 +192,18 @@ SCENARIOS: Mapping[str, Scenario] = {
             "expires_at_once",
             "kept_for_ever",
         ),
+        is_small=True,
+    ),
+    "grouping": Scenario(
+        "the first pod of each of two groups of two reserves for both, where three fit; pods end and are lost",
+        partial(Grouping, losses=1),
+        ("reserves_each", "joins_by_name", "reserves_again", "half_at_first"),
+        is_small=True,
+    ),
+    "regrouping": Scenario(
+        "the same, and a group is deleted and made again under its name",
+        partial(Grouping, ends=0, is_remade=True),
+        ("takes_over_by_name", "expires_by_name"),
         is_small=True,
     ),
     "surging": Scenario(

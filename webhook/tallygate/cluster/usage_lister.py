@@ -32,6 +32,7 @@ from tallygate.cluster.consumers import (
     list_consumers,
 )
 from tallygate.cluster.membership import Membership, MembershipFinder
+from tallygate.objects.core import Pod
 from tallygate.state.informers.claim_records import ClaimGroup
 from tallygate.state.informers.claim_store import ClaimStore, OwnedClaim
 from tallygate.state.informers.consumer_store import ConsumerUsage, NotSyncedError
@@ -453,6 +454,13 @@ class UsageLister:
             return self._sum_used(cap, (namespace,))
         except NotSyncedError:
             return Amounts()
+
+    def list_pods_of_group(self, namespace: str, group_name: str) -> list[tuple[Pod, int]]:
+        """Return the pods of a PodGroup that are stored, and neither have ended nor are being deleted.
+
+        Equal pods are one item, with the fields that they have in common and their number.
+        """
+        return self._pods.list_pods_of_group(namespace, group_name)
 
     def list_groups_in(self, cap: ActiveCap, namespace: str) -> Iterator[GroupUsage]:
         """Return an iterator over the pods of one namespace that a cap counts, grouped by equal properties.

@@ -11,7 +11,7 @@ from tallygate.accounting.charge import ConsumerKind
 from tallygate.cluster.membership import Membership
 from tallygate.cluster.usage_lister import CountedRevisions, UsageLister, get_ledger_key
 from tallygate.gate.cap_activation import CapActivation
-from tallygate.review.cap_charge import CapCharge, CapChargeResult, ChargedConsumer
+from tallygate.review.cap_charge import NO_NEED, CapCharge, CapChargeResult, ChargedConsumer
 from tallygate.review.cap_reach import find_guaranteed
 from tallygate.state.ledger.guarantees import NOTHING_GUARANTEED, create_guarantees
 from tallygate.state.ledger.ledger import Activation, Ledger, Operation, Surge
@@ -26,6 +26,8 @@ from tallygate.state.ledger.reserve import (
     Prerequisite,
     ReservationRequest,
     Reserved,
+    create_gang_request,
+    needs_gang,
     release,
     reserve,
 )
@@ -41,6 +43,18 @@ class _Recount(NamedTuple):
 
     ledger: Ledger
     snapshot: UsageSnapshot
+
+
+class _Attempted(NamedTuple):
+    """The outcome of a request, the charge and the request that it is about, and the number of pods of a PodGroup.
+
+    If a pod reserves for its PodGroup first, and that has no room, they are those of the group; else the number is 0.
+    """
+
+    outcome: Reserved | Exceeded | Deferred
+    charge: CapCharge
+    request: ReservationRequest
+    gang_pods: int = 0
 
 
 class ChargeMode(Enum):
@@ -88,7 +102,8 @@ class ReserveTransition(msgspec.Struct):
         if self.consumer.pod_uid:
             ledger, covered = self._count_pod(ledger)
         request = self._create_request(charge, membership, covered)
-        outcome = reserve(ledger, request)
+        attempted = self._reserve(ledger, request, charge)
+        outcome = attempted.outcome
         if (
             isinstance(outcome, Reserved)
             and not outcome.needs_no_write
@@ -102,7 +117,8 @@ class ReserveTransition(msgspec.Struct):
             # In the same write: deleted pods free their amounts, resources new to the ledger are counted, and the
             # counted pod of a name covers the attempts of that name.
             ledger, request = counted.ledger, replace(request, holder=self._find_holder(counted.snapshot))
-            outcome = reserve(ledger, request)
+            attempted = self._reserve(ledger, request, charge)
+            outcome = attempted.outcome
         match outcome:
             case Deferred():
                 must_read = outcome.prerequisite is Prerequisite.READ_RECORD
@@ -110,7 +126,7 @@ class ReserveTransition(msgspec.Struct):
                 return TransitionResult(outcome, None if is_stored else ledger, accepts_cached=must_read)
             case Exceeded():
                 members = membership.names if membership else frozenset[str]()
-                return self._create_rejection(charge, ledger, request, outcome, members)
+                return self._create_rejection(ledger, attempted, outcome, members)
             case Reserved(needs_no_write=needs_no_write):
                 result = CapChargeResult(charge, ledger, outcome.ledger, NO_AMOUNTS)
                 # store the recount that decides an allocation: no older count may decide a later creation
@@ -119,13 +135,27 @@ class ReserveTransition(msgspec.Struct):
                     return TransitionResult(result, outcome.ledger)
                 return TransitionResult(result, accepts_cached=self.mode is ChargeMode.CHECK)
 
+    def _reserve(self, ledger: Ledger, request: ReservationRequest, charge: CapCharge) -> _Attempted:
+        """Reserve for the consumer, and before that for its PodGroup, if it is the first pod of that (rule 11)."""
+        need = NO_NEED
+        if charge.compute_gang is not None and needs_gang(ledger, request):
+            need = charge.compute_gang(charge.cap)
+        if not need.amounts:
+            return _Attempted(reserve(ledger, request), charge, request)
+        whole = replace(charge, current=NO_AMOUNTS, requested=need.amounts)
+        required = CountedRevisions(request.min_pods_revision, request.devices.min_claims_revision)
+        devices = self._create_device_terms(whole, required, NO_AMOUNTS) if charge.cap.has_sources else NO_DEVICES
+        gang_request = create_gang_request(request, need.amounts, devices)
+        outcome = reserve(ledger, gang_request)
+        if not isinstance(outcome, Reserved):
+            return _Attempted(outcome, whole, gang_request, need.pod_count)
+        joined = reserve(outcome.ledger, request)
+        if isinstance(joined, Reserved):
+            joined = Reserved(joined.ledger, needs_no_write=False)
+        return _Attempted(joined, charge, request)
+
     def _create_rejection(
-        self,
-        charge: CapCharge,
-        ledger: Ledger,
-        request: ReservationRequest,
-        outcome: Exceeded,
-        members: frozenset[str],
+        self, ledger: Ledger, attempted: _Attempted, outcome: Exceeded, members: frozenset[str]
     ) -> TransitionResult[CapChargeResult | Deferred]:
         """Return the rejection, with the amounts for which it may be repeated.
 
@@ -133,6 +163,7 @@ class ReserveTransition(msgspec.Struct):
         rejection for the guarantees of others. A replica may not have seen yet that a pod takes over amounts from its
         workload. And what is rejected of a pod that surges, and of one that does not, differs.
         """
+        charge, request = attempted.charge, attempted.request
         excess, increase = outcome.excess, request.requested.find_shortfall(request.current)
         rejected = {
             name: increase[name]
@@ -143,7 +174,7 @@ class ReserveTransition(msgspec.Struct):
         cap, namespace = charge.cap, request.namespace
         guaranteed = {name: find_guaranteed(cap, name, ledger, members, namespace) for name in excess}
         return TransitionResult(
-            CapChargeResult(charge, ledger, outcome.ledger, excess, guaranteed),
+            CapChargeResult(charge, ledger, outcome.ledger, excess, guaranteed, attempted.gang_pods),
             rejected_amounts=Amounts(rejected) if rejected and not is_special else None,
         )
 

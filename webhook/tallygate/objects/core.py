@@ -121,6 +121,12 @@ class Pod(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     spec: PodSpec | None = None
     status: PodStatus | None = None
 
+    @property
+    def group_name(self) -> str:
+        """The name of its PodGroup, empty without one."""
+        group = self.spec.scheduling_group if self.spec is not None else None
+        return (group.pod_group_name if group is not None else None) or ""
+
 
 class NodeStatus(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     """`status` of a node: its capacity, and the part of it that pods may use."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import NamedTuple
 
 import msgspec
 
@@ -47,12 +48,23 @@ class FixedAmounts(msgspec.Struct, frozen=True):
 _NOTHING_FIXED = FixedAmounts()
 
 
+class GangNeed(NamedTuple):
+    """What the pods of a PodGroup that are still to come need together under a cap, and their number."""
+
+    pod_count: int = 0
+    amounts: Amounts = NO_AMOUNTS
+
+
+NO_NEED = GangNeed()
+
+
 class CapCharge(msgspec.Struct, frozen=True):
     """The amounts of one consumer under one cap: `current` of the stored object, `requested` of the new one.
 
     `fixed` are the amounts of an allocation that its claim was charged for when it was created: they are decided only
     if the ledger had other mappings of device classes then (rule 10). `charge_under` returns the charge under a cap
-    with former mappings; None if they do not matter.
+    with former mappings; None if they do not matter. `compute_gang` returns what the PodGroup of a new pod needs as a
+    whole, by the pods that are stored now: nothing once it has started; None if it does not reserve.
 
     `may_exceed` is True if this user may exceed the cap. `pod` is the pod whose derived amounts messages explain.
     `rolls_at` is the time, in seconds of the Unix epoch, at which the controller of the pod was found to roll; 0 if it
@@ -67,6 +79,7 @@ class CapCharge(msgspec.Struct, frozen=True):
     rolls_at: int = 0
     fixed: FixedAmounts = _NOTHING_FIXED
     charge_under: Callable[[ActiveCap], "CapCharge"] | None = None
+    compute_gang: Callable[[ActiveCap], GangNeed] | None = None
 
     def adapt_to_ledger(self, ledger: Ledger) -> "CapCharge":
         """Return the charge by the mappings of device classes that the ledger was counted with.
@@ -77,7 +90,7 @@ class CapCharge(msgspec.Struct, frozen=True):
         charge, cap = self, self.cap.with_former(ledger.mappings)
         if cap is not self.cap:
             charge = self if self.charge_under is None else self.charge_under(cap)
-            charge = msgspec.structs.replace(charge, cap=cap, rolls_at=self.rolls_at)
+            charge = msgspec.structs.replace(charge, cap=cap, rolls_at=self.rolls_at, compute_gang=self.compute_gang)
         names = charge.fixed.requested.keys()
         undecided = {
             name
@@ -96,10 +109,10 @@ class CapCharge(msgspec.Struct, frozen=True):
     def is_limited(self) -> bool:
         """Whether the consumer has, or requests, a name with a hard limit: else no state of the ledger rejects it.
 
-        It may do so by a former mapping that only the ledger has.
+        It may do so by a former mapping that only the ledger has, or for the PodGroup of the consumer.
         """
         hard = self.cap.hard
-        if self.charge_under is not None:
+        if self.charge_under is not None or self.compute_gang is not None:
             return True
         return any(name in hard for name in self.requested) or any(name in hard for name in self.current)
 
@@ -119,7 +132,8 @@ class CapChargeResult(msgspec.Struct, frozen=True):
     """The result under one cap: the stored ledger (`before`), the ledger after the charge, and the amounts in excess.
 
     If the cap rejects the consumer, `ledger` is the ledger without the charge. `guaranteed` are the guarantees of
-    others under the names in excess.
+    others under the names in excess. If it rejects the PodGroup of a new pod, `gang_pods` is the number of pods for
+    which the charge is, else 0.
     """
 
     charge: CapCharge
@@ -127,6 +141,7 @@ class CapChargeResult(msgspec.Struct, frozen=True):
     ledger: Ledger
     excess: Amounts
     guaranteed: Mapping[str, GuaranteedToOthers] = MappingProxyType({})
+    gang_pods: int = 0
 
 
 class CapObstacle(msgspec.Struct, frozen=True):

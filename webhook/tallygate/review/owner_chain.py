@@ -3,21 +3,44 @@
 Each is read from the quorum and must have the UID that its dependent names: a name alone may belong to another object.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from tallygate.admission.kinds import ReviewTargets
 from tallygate.errors import TallygateError
+from tallygate.objects.core import PodGroupReference
 from tallygate.objects.meta import ObjectMeta, OwnerReference, PartialObjectMetadata
 from tallygate.review.scale_requests import WorkloadReader
 
 _MAX_CONTROLLERS = 8  # a worker of a LeaderWorkerSet has four: StatefulSet, leader Pod, StatefulSet, LeaderWorkerSet
 _MAX_CACHED = 4096
 _CACHE_SECONDS = 60.0  # an orphan may get a controller later
-_INTERMEDIATE_KINDS = frozenset({("", "Pod"), ("apps", "StatefulSet")})
+_POD_KIND = ("", "Pod")
+_INTERMEDIATE_KINDS = frozenset({_POD_KIND, ("apps", "StatefulSet")})
 """Kinds that controllers of workloads which start together make, and that make pods or claims themselves."""
+POD_GROUP_KIND = ("scheduling.k8s.io", "PodGroup")
+"""The API group and kind of a PodGroup of Kubernetes: it controls the claims that its pods share."""
+POD_GROUPS = "podgroups"
+
+
+class _OwnerSpec(msgspec.Struct, rename="camel", frozen=True):
+    scheduling_group: PodGroupReference | None = None
+
+
+class _StoredOwner(PartialObjectMetadata, frozen=True):
+    """A controller with its metadata, and the PodGroup that it names if it is a pod."""
+
+    spec: _OwnerSpec = _OwnerSpec()
+
+    @property
+    def group_name(self) -> str:
+        group = self.spec.scheduling_group
+        return (group.pod_group_name if group is not None else None) or ""
+
+
 _DECODER = msgspec.json.Decoder(PartialObjectMetadata)
+_POD_DECODER = msgspec.json.Decoder(_StoredOwner)
 
 
 class Controller(msgspec.Struct, frozen=True):
@@ -43,17 +66,21 @@ class UnreadableOwnerError(TallygateError):
 
 
 class StoredController(msgspec.Struct, frozen=True):
-    """A controller that exists: the reference of its own controller, None without one, and the time of the read."""
+    """A controller that exists: the reference of its own controller, None without one, and the time of the read.
+
+    `group_name` is the name of the PodGroup that it names if it is a pod, which never changes; else empty.
+    """
 
     parent: OwnerReference | None
     read_at: float
+    group_name: str = ""
 
 
 class OwnerChains:
     """The controllers of objects, with those of the last minute cached. `monotonic` gives seconds."""
 
     def __init__(self, reader: WorkloadReader, monotonic: Callable[[], float]) -> None:
-        self._reader = reader
+        self.reader = reader
         self._monotonic = monotonic
         self._cached: dict[tuple[str, Controller], StoredController] = {}
 
@@ -90,6 +117,18 @@ class OwnerChains:
         controller = _create_controller(reference, targets)
         return self._find_parent(namespace, controller) if controller.resource else None
 
+    def find_group_name(self, namespace: str, controllers: Sequence[Controller]) -> str:
+        """Return the name of the PodGroup of the first pod among the controllers of a claim; empty without one.
+
+        Raises:
+            UnreadableOwnerError: if the pod cannot be read.
+        """
+        for controller in controllers:
+            if (controller.group, controller.kind) == _POD_KIND:
+                stored = self._find_parent(namespace, controller)
+                return stored.group_name if stored is not None else ""
+        return ""
+
     def _find_parent(self, namespace: str, controller: Controller) -> StoredController | None:
         """Return the controller of an object, None if the object does not exist with its UID."""
         # by all that a dependent names: a UID alone may be that of a workload in another namespace
@@ -99,15 +138,17 @@ class OwnerChains:
             return cached
         resource = (controller.group, controller.version, controller.resource)
         try:
-            content = self._reader.read_workload(resource, namespace, controller.name)
-            metadata = _DECODER.decode(content).metadata if content is not None else None
+            content = self.reader.read_workload(resource, namespace, controller.name)
+            is_pod = (controller.group, controller.kind) == _POD_KIND
+            stored = (_POD_DECODER if is_pod else _DECODER).decode(content) if content is not None else _StoredOwner()
         except (TallygateError, ValueError, RecursionError) as error:
             raise UnreadableOwnerError(controller, namespace, error) from error
+        metadata, group_name = stored.metadata, stored.group_name if isinstance(stored, _StoredOwner) else ""
         if metadata is None or metadata.uid != controller.uid:
             return None
         if len(self._cached) >= _MAX_CACHED:
             self._cached.clear()
-        found = self._cached[key] = StoredController(find_controller(metadata), now)
+        found = self._cached[key] = StoredController(find_controller(metadata), now, group_name)
         return found
 
 
@@ -121,6 +162,8 @@ def _create_controller(reference: OwnerReference, targets: ReviewTargets) -> Con
     group, _, version = (reference.api_version or "").rpartition("/")
     kind = reference.kind or ""
     target = targets.get((group, kind))
+    if (group, kind) == POD_GROUP_KIND:
+        return Controller(group, version, kind, reference.name or "", reference.uid or "", POD_GROUPS, is_read=True)
     plural = target.plural if target is not None else ""
     is_read = target is not None and (target.starts_together or (group, kind) in _INTERMEDIATE_KINDS)
     return Controller(group, version, kind, reference.name or "", reference.uid or "", plural, is_read)

@@ -34,12 +34,14 @@ from tallygate.review.outcome import Outcome, describe_unevaluated
 from tallygate.review.owner_chain import UnreadableOwnerError
 from tallygate.review.planned_pods import PlannedState
 from tallygate.review.planned_review import PlannedLimits
+from tallygate.review.pod_groups import add_owners
 from tallygate.review.quota_forecast import NO_EXPECTED_CLAIMS, ExpectedClaims, find_expected_claims
 from tallygate.review.scale_requests import UnreadableWorkloadError, is_scale_request
 from tallygate.review.stored_objects import evaluate_stored, read_no_ledger, review_stored_limits
 from tallygate.review.view import ClusterView
-from tallygate.review.whole_workloads import add_owners, create_whole_problems
+from tallygate.review.whole_workloads import create_gang_problems, create_whole_problems
 from tallygate.review.workload_review import resolve_scaled_workload, review_workload
+from tallygate.state.ledger.gangs import NO_GANG
 from tallygate.state.ledger.ledger import Ledger
 from tallygate.state.ledger.reserve import Prerequisite
 from tallygate.state.ports import LedgerKey, StoreUnavailableError, StoreUnreachableError
@@ -222,9 +224,20 @@ class _Limits(msgspec.Struct):
         warnings = tuple(charges.warnings)
         if charges.consumer.kind is ConsumerKind.CLAIM:
             warnings += tuple(self._forecast_devices(caps))
-        if view.owner_chains is not None and any(cap.definition.admits_whole and cap.hard for cap in caps):
-            # Last, since it reads controllers from the API server.
-            charges = add_owners(charges, decoded_request, view.owner_chains)
+        # Last, since it reads controllers from the API server.
+        return self._add_owners(outcome, charges, warnings)
+
+    def _add_owners(self, outcome: Outcome, charges: RequestCharges, warnings: tuple[Problem, ...]) -> Outcome:
+        """Return the outcome with charges and the workloads that a new pod or claim belongs to.
+
+        If its PodGroup has the charges of the claims for a pod, they have no forecast.
+        """
+        try:
+            charges = add_owners(charges, self.decoded_request, self.view)
+        except UndecidedChargeError as error:
+            return _wait_for_charge(outcome, error)
+        if charges.consumer.workload.gang is not NO_GANG:
+            return replace(outcome, charges=charges, warnings=warnings)
         return self._expect_claims(outcome, charges, warnings)
 
     def _expect_claims(self, outcome: Outcome, charges: RequestCharges, warnings: tuple[Problem, ...] = ()) -> Outcome:
@@ -366,6 +379,7 @@ def _list_excess(
     as_whole = partial(
         create_whole_problems, kind=request.kind, pod_count=charges.pod_count, describe_excess=describe_excess
     )
+    of_gang = partial(create_gang_problems, name=charges.consumer.workload.gang.name, describe_excess=describe_excess)
     alone = partial(
         cap_messages.create_excess_problems,
         describe_excess=describe_excess,
@@ -374,7 +388,13 @@ def _list_excess(
     return [
         problem
         for result in exceeded
-        for problem in (as_whole if charges.pod_count and result.charge.cap.definition.admits_whole else alone)(result)
+        for problem in (
+            of_gang
+            if result.gang_pods
+            else as_whole
+            if charges.pod_count and result.charge.cap.definition.admits_whole
+            else alone
+        )(result)
     ]
 
 

@@ -19,7 +19,7 @@ from tallygate.accounting.validation.unreadable import is_pod_readable
 from tallygate.admission.cap_index import ActiveCap
 from tallygate.admission.class_view import UnseenClass
 from tallygate.admission.implied_requests import NO_IMPLIED, ImpliedRequests
-from tallygate.admission.kinds import DecodedRequest, ReviewTarget, ReviewTargets
+from tallygate.admission.kinds import ReviewTarget, ReviewTargets
 from tallygate.admission.request import AdmissionRequest, ReviewError
 from tallygate.admission.rule_codes import WORKLOAD_NOT_WHOLE
 from tallygate.cluster.consumer_sums import describe_consumers
@@ -41,7 +41,7 @@ from tallygate.review.cap_messages import (
 )
 from tallygate.review.cap_reach import Reach, describe_reach
 from tallygate.review.claim_forecast import counts_devices
-from tallygate.review.owner_chain import Controller, OwnerChains, UnreadableOwnerError
+from tallygate.review.owner_chain import POD_GROUP_KIND, POD_GROUPS, Controller, UnreadableOwnerError
 from tallygate.review.scale_requests import WorkloadReader
 from tallygate.state.ledger.ledger import Operation, Reservation
 from tallygate.state.ledger.reserve import WorkloadTerms
@@ -175,28 +175,6 @@ def compute_workload_charges(
     return charged_requests.RequestCharges(consumer, charges, pod_count=workload.pod_count)
 
 
-def add_owners(
-    request_charges: charged_requests.RequestCharges, decoded_request: DecodedRequest, owner_chains: OwnerChains
-) -> charged_requests.RequestCharges:
-    """Return the charges of a new pod or claim with its controllers, from whose reservations it may take over amounts.
-
-    The claim that kube-scheduler makes for a pod belongs to the amounts of the pod.
-
-    Raises:
-        UnreadableOwnerError: if a controller cannot be read.
-    """
-    consumer, target = request_charges.consumer, decoded_request.target
-    is_relevant = any(charge.requested and charge.cap.definition.admits_whole for charge in request_charges.charges)
-    if not is_relevant or consumer.operation is not Operation.CREATE or consumer.pod_uid or target is None:
-        return request_charges
-    metadata = decoded_request.get_object(target).metadata
-    controllers = owner_chains.list_controllers(consumer.namespace, metadata, decoded_request.targets)
-    if not controllers:
-        return request_charges
-    terms = WorkloadTerms(owner_uids=tuple(controller.uid for controller in controllers))
-    return replace(request_charges, consumer=replace(consumer, workload=terms))
-
-
 def _starts_other_pods(workload: ForecastWorkload, old_workload: ForecastWorkload | None) -> bool:
     """Return whether the pods of a workload, or their number, differ from those before."""
     if old_workload is None or workload.is_rollout:
@@ -268,6 +246,27 @@ def create_whole_problems(
     result: CapChargeResult, kind: str, pod_count: int, describe_excess: ExcessDescriber = describe_no_excess
 ) -> Iterator[Problem]:
     """Yield one problem for each resource of which the pods of a workload of this kind together exceed a cap."""
+    noun = "pod requests" if pod_count == 1 else "pods request"
+    return _create_problems(result, f"a {kind}", f"its {pod_count} {noun}", "start fewer pods", describe_excess)
+
+
+def create_gang_problems(
+    result: CapChargeResult, name: str, describe_excess: ExcessDescriber = describe_no_excess
+) -> Iterator[Problem]:
+    """Yield one problem for each resource of which the pods of the PodGroup of a new pod together exceed a cap."""
+    count = result.gang_pods
+    pods = "its last pod of minCount" if count == 1 else f"{count} pods like this one, for its minCount,"
+    verb = "requests" if count == 1 else "request"
+    return _create_problems(result, f"the PodGroup {name}", f"{pods} {verb}", "lower its minCount", describe_excess)
+
+
+def _create_problems(
+    result: CapChargeResult, subject: str, pods_request: str, remedy: str, describe_excess: ExcessDescriber
+) -> Iterator[Problem]:
+    """Yield one problem for each resource of which pods together exceed a cap.
+
+    `subject` is what the cap admits as a whole, `pods_request` the pods with their verb, `remedy` how they get fewer.
+    """
     cap = result.charge.cap
     for name in sorted(result.excess):
         details = describe_excess(result, name)
@@ -281,12 +280,11 @@ def create_whole_problems(
         reach = find_reach(result, name)
         started = result.charge.current.get(name, 0)
         more = f", {format_amount(name, amount - started)} more than now" if started else ""
-        noun = "pod requests" if pod_count == 1 else "pods request"
-        end = _describe_end(cap, name, reach, amount)
+        end = _describe_end(cap, name, reach, amount, remedy)
         expiry = f"; unused reservations expire within {details.expires_within} s" if details.expires_within else ""
         text = (
-            f"cap {cap.definition.name} {describe_scope(cap)} admits a {kind} as a whole or not at all: its "
-            f"{pod_count} {noun} {format_amount(name, amount)} {name}{more}, used {format_amount(name, used)}, "
+            f"cap {cap.definition.name} {describe_scope(cap)} admits {subject} as a whole or not at all: "
+            f"{pods_request} {format_amount(name, amount)} {name}{more}, used {format_amount(name, used)}, "
             f"reserved {format_amount(name, reserved)}, hard {cap.limits.describe(name, hard)}, free "
             f"{format_amount(name, free)}{describe_guaranteed(result, name, free)}{consumers}. {end}{expiry}"
         )
@@ -301,15 +299,15 @@ def create_whole_problems(
         )
 
 
-def _describe_end(cap: ActiveCap, name: str, reach: Reach, amount: int) -> str:
-    """Return what a rejected workload waits for, or that it never has room, with the reason."""
+def _describe_end(cap: ActiveCap, name: str, reach: Reach, amount: int, remedy: str) -> str:
+    """Return what a rejected workload waits for, or that it never has room, with the reason and the remedy."""
     if amount > reach.ever:
         need = f"It needs {format_amount(name, amount)} at a time, which the cap never allows"
         reason = describe_reach(cap, name, reach, amount)
-        return f"{need}. {reason}Start fewer pods" if reason else f"{need}: start fewer pods"
+        return f"{need}. {reason}{remedy[0].upper()}{remedy[1:]}" if reason else f"{need}: {remedy}"
     if amount > reach.now:
-        return "Wait until the limit is larger, or start fewer pods"
-    return f"Wait until {describe_wait(cap, name)}, or start fewer pods"
+        return f"Wait until the limit is larger, or {remedy}"
+    return f"Wait until {describe_wait(cap, name)}, or {remedy}"
 
 
 def read_workload_state(
@@ -323,14 +321,18 @@ def read_workload_state(
     group, _, version = api_version.rpartition("/")
     targets = get_targets()
     target = targets.get((group, kind))
-    if target is None:
+    is_group = (group, kind) == POD_GROUP_KIND
+    plural = POD_GROUPS if is_group else target.plural if target is not None else ""
+    if not plural:
         return None, False
     try:
-        content = reader.read_workload((group, version, target.plural), reservation.namespace, reservation.name)
+        content = reader.read_workload((group, version, plural), reservation.namespace, reservation.name)
         meta = _METADATA.decode(content).metadata if content is not None else None
         if content is None or meta is None or meta.uid != uid:
             return None, False
-        return parse_revision(meta.resource_version or ""), _may_start_pods(content, target)
+        # a PodGroup has no end of its own: its pods may come as long as it is stored
+        may_start = _may_start_pods(content, target) if target is not None else meta.deletion_timestamp is None
+        return parse_revision(meta.resource_version or ""), may_start
     except (TallygateError, ValueError, RecursionError):
         return _UNKNOWN_REVISION, True
 

@@ -106,6 +106,7 @@ PERMISSIONS: tuple[Permission, ...] = (
     *_create_permissions("get", "", "replicationcontrollers", Feature.CLUSTER),
     *_create_permissions("get", "argoproj.io", "rollouts", Feature.CLUSTER),
     *_create_permissions("get", "batch", "jobs", Feature.CLUSTER),
+    *_create_permissions("get", "scheduling.k8s.io", "podgroups", Feature.CLUSTER),
     *(Permission("get", kind.group, kind.resource, Feature.CLUSTER) for kind in KNOWN_KINDS if kind.starts_together),
     *_create_permissions("create update", "", "events", Feature.EVENTS),
     *_create_namespaced_permissions(

@@ -170,6 +170,7 @@ def _create_group_pod(meta: ObjectMeta, spec: core.PodSpec, status: core.PodStat
             priority_class_name=spec.priority_class_name,
             node_selector=spec.node_selector,
             host_network=spec.host_network,
+            scheduling_group=spec.scheduling_group,
         ),
         status=_create_resize_status(status) if status is not None else None,
     )

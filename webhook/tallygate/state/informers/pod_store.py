@@ -6,11 +6,13 @@ status of the pod names that claim. While the pod counts, its claim does not (do
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
+from tallygate.objects.core import Pod
 from tallygate.state.informers.consumer_columns import StoredConsumer
 from tallygate.state.informers.consumer_store import ChargeableCap, ConsumerStore
-from tallygate.state.informers.pod_records import ChargeGroupInterner, PodRecord, create_pod_codec
+from tallygate.state.informers.pod_records import ChargeGroup, ChargeGroupInterner, PodRecord, create_pod_codec
 
 
 class ClaimPod(NamedTuple):
@@ -27,6 +29,7 @@ class PodStore(ConsumerStore):
     def __init__(self) -> None:
         super().__init__(ChargeGroupInterner())
         self.codec = create_pod_codec(self._interner)
+        self._group_names: WeakKeyDictionary[ChargeGroup, str] = WeakKeyDictionary()  # of PodGroups
         self._claim_names: dict[str, str] = {}  # by UID: the scheduler's claim of each pod that has not ended
 
     def find_owned_claims(self, cap: ChargeableCap, owners: Mapping[str, ClaimPod]) -> dict[str, Amounts]:
@@ -38,6 +41,26 @@ class PodStore(ConsumerStore):
             charges = self._charges_cache.get_charges(cap)
             pods = {uid: pod for uid, owner in owners.items() if (pod := self._find_owner(owner)) is not None}
         return {uid: charges.get_amounts(pod.group) or NO_AMOUNTS for uid, pod in pods.items()}
+
+    def list_pods_of_group(self, namespace: str, group_name: str) -> list[tuple[Pod, int]]:
+        """Return the fields that equal pods of a PodGroup have in common, with their number.
+
+        Pods that have ended or are being deleted are left out.
+        """
+        with self._lock:
+            counts = list(self._columns.count_groups_by_state(namespace))
+        return [
+            (group.to_pod(), number)
+            for group, is_terminating, number in counts
+            if not is_terminating and self._find_group_name(group) == group_name
+        ]
+
+    def _find_group_name(self, group: ChargeGroup) -> str:
+        """Return the name of the PodGroup of pods, empty without one."""
+        name = self._group_names.get(group)
+        if name is None:
+            name = self._group_names[group] = group.to_pod().group_name
+        return name
 
     def _find_owner(self, owner: ClaimPod) -> StoredConsumer | None:
         if self._claim_names.get(owner.pod_uid) != owner.claim_name:

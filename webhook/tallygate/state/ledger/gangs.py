@@ -1,4 +1,4 @@
-"""Rule 11, gangs: the pods of a workload take over the amounts that are reserved for all of them together.
+"""Rule 11, gangs: the pods of a workload or PodGroup take over the amounts that are reserved for all of them together.
 
 A pod that takes over an amount moves it from the reservation of the workload to its own: the cap is charged the same
 before and after. An attempt that is released, and a pod that was never stored, give the amounts back. An attempt that
@@ -8,6 +8,7 @@ arrives after its pod is counted takes over nothing.
 from collections.abc import Collection, Mapping, Sequence
 from hashlib import blake2b
 
+import msgspec
 from msgspec.structs import replace
 
 from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
@@ -16,6 +17,17 @@ from tallygate.state.ledger.ledger import Ledger, Operation, Reservation
 
 _MARK_BYTES = 6
 """The length of the hash of a UID that tells the pods of one workload apart."""
+
+
+class GangTerms(msgspec.Struct, frozen=True):
+    """A PodGroup that reserves for its pods: its UID and name, and its API version and kind."""
+
+    uid: str = ""
+    name: str = ""
+    kind: str = ""
+
+
+NO_GANG = GangTerms()
 
 
 def take_over(before: Ledger, after: Ledger, uid: str, owner_uids: Sequence[str]) -> Ledger:

@@ -194,7 +194,7 @@ def _select_remaining(
         if reservation.pod_uid and reservation.is_of_pod and uid not in snapshot.deleted
     }
     in_flight: set[str] = set()  # UIDs of workloads from which such a pod has taken over amounts
-    counted: dict[str, dict[str, str]] = {}  # by UID of the workload, the attempts of such pods by their UIDs
+    counted: dict[str, dict[str, str]] = {}  # by UID of the workload, the attempts of pods that were stored, by UID
     workloads: list[tuple[str, Reservation]] = []
     for uid, reservation in reservations.items():
         if reservation.kind is ConsumerKind.WORKLOAD:
@@ -205,7 +205,7 @@ def _select_remaining(
             remaining = _recount_reservation(uid, reservation, snapshot, covering, served)
         if remaining is not None:
             yield uid, remaining
-        if reservation.workload and uid in snapshot.used_by_consumer:
+        if reservation.workload and (uid in snapshot.used_by_consumer or uid in snapshot.deleted):
             counted.setdefault(reservation.workload, {})[uid] = reservation.attempt
         elif reservation.workload and remaining is not None:
             in_flight.add(reservation.workload)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
 from tallygate.accounting.charge import ConsumerKind
-from tallygate.state.ledger.gangs import find_gang, give_back, take_over
+from tallygate.state.ledger.gangs import NO_GANG, GangTerms, find_gang, give_back, take_over
 from tallygate.state.ledger.guarantees import NOTHING_GUARANTEED, AmountsByNamespace, Guarantees
 from tallygate.state.ledger.ledger import Ledger, Operation, Reservation
 from tallygate.state.ledger.recount import NO_POD, CountedPod
@@ -75,11 +75,13 @@ class WorkloadTerms(msgspec.Struct, frozen=True):
     """The part of a request that only caps which admit workloads as a whole have (rule 11).
 
     `kind` is the API version and kind of the workload that the attempt writes, as `batch/v1/Job`; else empty.
-    `owner_uids` are the UIDs of the controllers of the pod or claim that the attempt creates, the nearest first.
+    `owner_uids` are the UIDs of the controllers of the pod or claim that the attempt creates, the nearest first, and
+    that of its PodGroup. `gang` is the PodGroup of the pod that the attempt creates, if that group reserves for itself.
     """
 
     kind: str = ""
     owner_uids: tuple[str, ...] = ()
+    gang: GangTerms = NO_GANG
 
 
 NO_WORKLOAD = WorkloadTerms()
@@ -186,6 +188,31 @@ def reserve(ledger: Ledger, request: ReservationRequest) -> Reserved | Exceeded 
     if reservation is None and (prerequisite := _find_full(ledger, request)) is not None:
         return Deferred(ledger, prerequisite)
     return Reserved(after, needs_no_write=False)
+
+
+def needs_gang(ledger: Ledger, request: ReservationRequest) -> bool:
+    """Return whether a pod has to reserve for its PodGroup first: the ledger has a reservation of neither."""
+    gang = request.workload.gang
+    return gang is not NO_GANG and gang.uid not in ledger.reservations and request.uid not in ledger.reservations
+
+
+def create_gang_request(request: ReservationRequest, amounts: Amounts, devices: DeviceTerms) -> ReservationRequest:
+    """Return the request of the PodGroup of a pod, for the amounts of all its pods together.
+
+    `devices` are the terms of claims for devices under the names of these amounts.
+    """
+    gang = request.workload.gang
+    return replace(
+        request,
+        uid=gang.uid,
+        name=gang.name,
+        current=NO_AMOUNTS,
+        requested=amounts,
+        devices=devices,
+        workload=WorkloadTerms(gang.kind),
+        surge=NO_TERMS,
+        holder=NO_POD,
+    )
 
 
 def _find_full(ledger: Ledger, request: ReservationRequest) -> Prerequisite | None:
