@@ -45,6 +45,20 @@ def test_a_limit_is_a_share_of_the_capacity_within_its_bounds(limit: PercentLimi
     assert resolve_limits({GPU: limit}, {GPU: Capacity(capacity)}).amounts == {GPU: amount}
 
 
+@pytest.mark.parametrize(
+    ("capacity", "text"),
+    [
+        (64, "25% of 64, at most 8"),
+        (24, "25% of 24"),
+        (32, "25% of 32"),
+        (4, "25% of 4, at least 2"),
+    ],
+)
+def test_a_bound_that_decides_in_place_of_the_percentage_is_named(capacity: int, text: str) -> None:
+    limit = PercentLimit(Percent.parse("25%"), Quantity.from_int(2), Quantity.from_int(8))
+    assert resolve_limits({GPU: limit}, {GPU: Capacity(capacity)}).shares[GPU].describe(GPU) == text
+
+
 def test_a_share_of_cpu_is_rounded_to_thousandths() -> None:
     limit = PercentLimit(Percent.parse("33.333%"), at_least=Quantity.parse("10m"))
     assert resolve_limits({"cpu": limit}, {"cpu": Capacity(1000)}).amounts == {"cpu": 333}

@@ -45,11 +45,20 @@ class CapacityShare:
     later: int | None
 
     def describe(self, name: str) -> str:
-        """Return the percentage and the capacity, as in `25% of 64`, and a fall that does not act yet."""
-        share = f"{self.percent} of {format_amount(name, self.capacity.amount)}"
+        """Return the percentage and the capacity, as in `25% of 64`, and a fall that does not act yet.
+
+        A bound that decides in the place of the percentage is named: `25% of 64, at most 8`.
+        """
+        share = f"{self.percent} of {format_amount(name, self.capacity.amount)}{self._describe_bound(name)}"
         if self.later is None or self.capacity.falls_at is None:
             return share
         return f"{share}, from {format_time(self.capacity.falls_at)} {format_amount(name, self.later)}"
+
+    def _describe_bound(self, name: str) -> str:
+        by_percent = _compute_percent(self.percent, self.capacity.amount)
+        if self.limit == by_percent:
+            return ""
+        return f", at {'most' if self.limit < by_percent else 'least'} {format_amount(name, self.limit)}"
 
 
 class ResolvedLimits(NamedTuple):
@@ -81,7 +90,12 @@ def resolve_limits(limits: Mapping[str, CapLimit], capacities: Mapping[str, Capa
 
 def _compute_share(name: str, limit: PercentLimit, capacity: int) -> int:
     """Return the share within its bounds; `atMost` counts before `atLeast`."""
-    share = limit.percent.compute_share(capacity, rounds_up=limit.rounding is Rounding.UP)
+    share = _compute_percent(limit, capacity)
     if limit.at_least is not None:
         share = max(share, round_down_to_unit(name, limit.at_least))
     return share if limit.at_most is None else min(share, round_down_to_unit(name, limit.at_most))
+
+
+def _compute_percent(limit: PercentLimit, capacity: int) -> int:
+    """Return the share without its bounds."""
+    return limit.percent.compute_share(capacity, rounds_up=limit.rounding is Rounding.UP)
