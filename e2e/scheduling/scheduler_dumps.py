@@ -36,9 +36,7 @@ _GROUP = re.compile(
 _RACES = (
     " got allocated elsewhere in the meantime",
     " is in the process of being allocated",
-    # two pods of a PodGroup reserve a claim for it at once, the second one twice or too often
-    "]: Duplicate value: ",
-    ": the object has been modified; please apply your changes to the latest version",
+    ": add reservation to claim ",  # two pods of a PodGroup reserve a claim for it at once
 )
 _FEASIBLE = r"\d+ feasibleNodes=(\d+)\n"
 

@@ -174,6 +174,21 @@ def test_the_message_names_what_becomes_of_the_claims(
     assert first.prediction.message.removeprefix("pod group is unschedulable, ") == message
 
 
+def test_a_claim_that_two_pods_could_give_back_is_an_error() -> None:
+    """Name a claim with devices that only a node without room reaches: kube-scheduler deallocates it for each pod."""
+    named = {"name": "c", "resourceClaimName": "c"}
+    cluster = _create_cluster(claim("c", request(), allocated=["b/b0"]), quorum=1, entries=())
+    conflict = (
+        'error in "DynamicResources" PodGroupPostFilter plugins: Operation cannot be fulfilled on '
+        'resourceclaims.resource.k8s.io "c": the object has been modified; please apply your changes to the latest '
+        "version and try again"
+    )
+    details = _predict(cluster, _create_pods("m0", 1, named), _create_pods("m1", 1, named))
+    assert [each.prediction.message for each in details] == [conflict] * 2
+    (alone,) = _predict(cluster, _create_pods("m0", 1, named))
+    assert alone.prediction.message.startswith("0/2 nodes are available: 1 Insufficient cpu")
+
+
 def test_the_gate_of_claims_is_not_guessed() -> None:
     cluster = _create_cluster()
     cluster.pod_groups.has_claim_gate = False

@@ -1,7 +1,8 @@
 """What becomes of the claims of a PodGroup for which kube-scheduler has found no placement.
 
 A claim that an earlier cycle has reserved for the group is given back, which ends the attempt: preemption is not tried
-then. A missing claim is an error of the attempt.
+then. A missing claim is an error of the attempt. So is a claim of several pods that none uses: kube-scheduler
+deallocates it for each of them, for the second one in a version that has changed.
 
 Source: PodGroupPostFilter, deallocateOrDeletePodClaims and deallocatePodGroupClaims in
 plugins/dynamicresources/dynamicresources.go, v1.37.
@@ -13,7 +14,7 @@ from typing import NamedTuple
 from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.scheduling.diagnosis import Diagnosis
 from tallygate.accounting.scheduling.incoming_pod import IncomingPod
-from tallygate.accounting.scheduling.plugins.dynamic_resources import describe_post_filter, has_idle_claim
+from tallygate.accounting.scheduling.plugins.dynamic_resources import describe_post_filter, find_idle_claim
 from tallygate.accounting.scheduling.plugins.resource_claims import (
     ClaimNotReadyError,
     find_claim_of_group,
@@ -27,14 +28,22 @@ from tallygate.objects.scheduling import PodGroup, PodGroupSpec
 _COMPLETED = "deallocation and deletion of ResourceClaims completed"
 _DEALLOCATED = "deallocation of PodGroup ResourceClaim completed"
 _UNRESERVED = "ResourceClaim unreserved for PodGroup"
+_CONFLICT = (
+    'Operation cannot be fulfilled on resourceclaims.resource.k8s.io "{}": the object has been modified; '
+    "please apply your changes to the latest version and try again"
+)
 _ERROR = 'error in "DynamicResources" PodGroupPostFilter plugins: '
 
 
 class TriedClaims(NamedTuple):
-    """What a pod that was tried leaves to release: its own claims, and whether one of the group is idle."""
+    """What a pod that was tried leaves to release: its own claims, and whether one of the group is idle.
+
+    `idle` is the name of a claim that no other pod uses, so that kube-scheduler deallocates it; empty without one.
+    """
 
     has_own: bool
     has_of_group: bool
+    idle: str = ""
 
 
 class ClaimRelease(NamedTuple):
@@ -48,13 +57,17 @@ class ClaimRelease(NamedTuple):
 def inspect_claims(pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis, group_uid: str) -> TriedClaims:
     """Return what a pod leaves to release, as long as the devices of the earlier pods are taken."""
     has_own = describe_post_filter(pod, cluster, diagnosis).startswith(("deallocation", "deletion"))
-    return TriedClaims(has_own, has_idle_claim(pod, cluster, diagnosis, group_uid))
+    has_of_group = bool(find_idle_claim(pod, cluster, diagnosis, group_uid))
+    return TriedClaims(has_own, has_of_group, find_idle_claim(pod, cluster, diagnosis, pod.uid))
 
 
 def release_claims(
     group: PodGroup, first: IncomingPod, tried: Sequence[TriedClaims], cluster: Cluster, *, has_placed: bool
 ) -> ClaimRelease:
     """Return what becomes of the claims of a group; `first` is its first pod, `has_placed` if others have nodes."""
+    idle = [each.idle for each in tried if each.idle]
+    if twice := next((name for name in idle if idle.count(name) > 1), ""):
+        return ClaimRelease(error=f"{_ERROR}{_CONFLICT.format(twice)}")
     if has_placed or not cluster.pod_groups.has_claim_gate or all(each.has_own for each in tried):
         return ClaimRelease()
     if any(each.has_of_group for each in tried):

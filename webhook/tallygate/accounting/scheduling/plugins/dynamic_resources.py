@@ -254,27 +254,32 @@ def describe_post_filter(pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosi
     of_pod = resource_claims.find_devices_of_pod(pod, cluster, devices)
     if not of_pod.claims and not of_pod.classes:
         return nothing
-    if has_idle_claim(pod, cluster, diagnosis, pod.uid):
+    if find_idle_claim(pod, cluster, diagnosis, pod.uid):
         return "deallocation of ResourceClaim completed"
     if of_pod.special is not None:
         return "deletion of ResourceClaim completed"
     return "still not schedulable" if is_reported else ""
 
 
-def has_idle_claim(pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis, uid: str) -> bool:
-    """Return whether a claim that some node cannot reach is reserved for nothing but the pod or PodGroup of a UID."""
+def find_idle_claim(pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis, uid: str) -> str:
+    """Return the name of a claim that some node cannot reach, and that nothing but the pod or PodGroup of a UID uses.
+
+    It is empty without one. Of several kube-scheduler takes any.
+    """
     devices, nodes = cluster.devices, diagnosis.nodes
     if devices is None or diagnosis.pre_filter_status is not None or not pod.spec.resource_claims:
-        return False
+        return ""
     is_unavailable = np.zeros(len(nodes), dtype=np.bool_)
     for status in diagnosis.statuses:
         if status.reason == NOT_AVAILABLE:
             is_unavailable |= status.rejected
-    return any(
-        resource_claims.is_idle_claim(claim, uid)
-        and bool(_mask_unavailable((claim,), cluster, nodes[is_unavailable]).any())
+    idle = (
+        (claim.metadata or ObjectMeta()).name or ""
         for claim in resource_claims.find_devices_of_pod(pod, cluster, devices).claims
+        if resource_claims.is_idle_claim(claim, uid)
+        and _mask_unavailable((claim,), cluster, nodes[is_unavailable]).any()
     )
+    return next(idle, "")
 
 
 def _check_request(
