@@ -1,12 +1,15 @@
-"""The log, readiness and metrics of active policies when the reader of policies crashes."""
+"""The log, readiness and metrics of active policies when the reader crashes, and the decisions on ConfigMaps."""
 
+import json
 from pathlib import Path
 
 import pytest
 
+from tallygate.admission.request import UPDATE, AdmissionRequest, Phase
 from tallygate.policy import load
 from tallygate.server.policy_reloader import PolicyReloader
 from tallygate.server.telemetry.metrics import ServerMetrics, Telemetry
+from tests.policy.files import mount_config_map
 from tests.server.app_harness import Log
 
 POLICY = """apiVersion: tallygate.dev/v1alpha1
@@ -109,3 +112,27 @@ def test_a_new_set_is_logged_with_its_changes_and_with_each_cap_that_it_lacks(ca
     assert [(each["event"], each["level"], each["cap"]) for each in others] == [
         ("cap-removed", "warning", cap) for cap in removed_caps
     ]
+
+
+def test_a_config_map_is_linted_beside_the_files_of_other_volumes(tmp_path: Path) -> None:
+    """Mount two ConfigMaps as the kubelet does, and give the first one a name that the second has."""
+    folders = [tmp_path / "first", tmp_path / "second"]
+    texts = [{"dongles.yaml": POLICY}, {"seats.yaml": POLICY.replace("dongle", "seat")}]
+    for folder, files in zip(folders, texts, strict=True):
+        folder.mkdir()
+        mount_config_map(folder, "one", files)
+    reviews = PolicyReloader(folders, Telemetry(Log().logger, ServerMetrics("1.2.3"))).create_reviews()
+
+    def create_config_map(text: str) -> bytes:
+        metadata = {"name": "first", "labels": {"tallygate.dev/policies": "true"}}
+        return json.dumps({"metadata": metadata, "data": {"dongles.yaml": text}}).encode()
+
+    stored = create_config_map(POLICY)
+    for text, verdict in (
+        (POLICY.replace("dongles", "others"), "allow"),
+        (POLICY.replace("dongles", "seats"), "deny"),
+    ):
+        request = AdmissionRequest("ConfigMap", UPDATE, create_config_map(text), stored, name="first", uid="u")
+        record = reviews.decide(request, Phase.VALIDATING).record
+        assert record.verdict == verdict
+        assert verdict == "allow" or f'there is another ResourceRule named "seats" at {folders[1]}' in record.message
