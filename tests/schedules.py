@@ -16,7 +16,7 @@ from typing import Protocol, TypeVar
 
 Step = tuple[str, int, int, int]
 
-_CAPS_PAGE = Path(__file__).parents[1] / "docs" / "design" / "caps.md"
+_SIMULATION_PAGE = Path(__file__).parent / "gate" / "simulation" / "README.md"
 _MAX_SCHEDULES = 10_000
 _TITLES = ("mutant", "rule", "behaviour", "schedules", "violation")
 _ENDS = (0, 1, 2, 3, 6, 0xFFF0, 0xFFFF)
@@ -127,7 +127,7 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Program:
-    """The command line of a simulation, `python -m <name>`; docs/design/caps.md has the table of its mutants."""
+    """The command line of a simulation, `python -m <name>`; its README.md has the table of its mutants."""
 
     name: str
     simulations: Mapping[str, Simulation]
@@ -210,8 +210,8 @@ class Program:
         return [self._start_row(name, mutant) for name, mutant in self.mutants.items()]
 
     def read_table_rows(self) -> list[list[str]]:
-        """Return the same cells of the table in docs/design/caps.md."""
-        lines = _CAPS_PAGE.read_text().splitlines()
+        """Return the same cells of the table in the page of the simulation."""
+        lines = _SIMULATION_PAGE.read_text().splitlines()
         first = lines.index(_format_row(_TITLES)) + 2
         rows = takewhile(lambda line: line.startswith("| "), lines[first:])
         return [row.removeprefix("| ").split(" | ")[:3] for row in rows]

@@ -49,7 +49,8 @@ def _list_entries(pages: list[dict[str, str]]) -> Iterator[str]:
 
 def _find_first_sentence(page: Page) -> str:
     paragraph = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", " ".join(page.first_paragraph.split()))
-    return re.split(r"(?<=\.)\s", paragraph, maxsplit=1)[0]
+    sentence = re.split(r"(?<=[.?])\s(?=[A-Z`])", paragraph, maxsplit=1)[0]
+    return f"{sentence.removesuffix(':')}." if sentence.endswith(":") else sentence
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The mutants: each replaces one part of the product by a wrong one, a few lines that look reasonable.
 
-`python -m tests.gate.simulation mutants` prints how each one fails; docs/design/caps.md has the table.
+`python -m tests.gate.simulation mutants` prints how each one fails; README.md has the table.
 """
 # ruff: noqa: SLF001  # the replaced functions are private to the classes of the product
 
