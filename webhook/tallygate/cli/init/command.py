@@ -23,7 +23,7 @@ from tallygate.cli.init.project_files import (
     write_files,
 )
 
-_ROLL_OUT_PAGE = "https://tallygate.dev/tasks/roll-out-a-rule.html#put-policies-into-a-cluster"
+_CLUSTER_PAGE = "https://tallygate.dev/concepts/why-files.html#how-they-get-into-the-cluster"
 _INTRODUCTION = "Enter takes the answer in brackets; the files can be edited later."
 
 
@@ -200,6 +200,6 @@ def _print_next_steps(project: Project, program: str, *, has_old_hooks: bool) ->
     click.echo("Next:")
     for line, about in steps:
         click.echo(f"  {line:<{width}}  # {about}")
-    click.echo(f"How policies get into a cluster: {_ROLL_OUT_PAGE}")
+    click.echo(f"How policies get into a cluster: {_CLUSTER_PAGE}")
     if not project.without >= {FileGroup.WORKFLOW, FileGroup.PRE_COMMIT}:
         click.echo(f"CI and pre-commit install {project.requirement} by pip; --install names another source.")
