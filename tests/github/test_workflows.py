@@ -1,4 +1,4 @@
-"""The workflows are right by actionlint, and release what the project has."""
+"""The workflows are right by actionlint, and release what the project has; the pages for GitHub link to files."""
 
 import json
 import re
@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from e2e.actionlint.build import ACTIONLINT
+from tests.release.__main__ import steps
 
 _ROOT = Path(__file__).parents[2]
 _WORKFLOWS = sorted((_ROOT / ".github" / "workflows").glob("*.yml"))
@@ -63,6 +64,12 @@ def test_the_tests_run_on_every_python_that_the_project_names() -> None:
     assert setup["with"]["python-version"].split() == named[::-1]
 
 
+def test_the_steps_of_a_release_that_workflows_call_exist() -> None:
+    text = "".join(file.read_text(encoding="utf-8") for file in _WORKFLOWS)
+    called = re.findall(r"-m tests\.release ([a-z-]+)", text)
+    assert set(called) == set(steps.commands) - {"rehearsal"}
+
+
 def test_every_schema_is_published_at_its_id() -> None:
     release = (_ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8")
     schemas = [path for path in (_ROOT / "webhook").rglob("*schema.json") if "$id" in json.loads(path.read_bytes())]
@@ -70,3 +77,9 @@ def test_every_schema_is_published_at_its_id() -> None:
     for schema in schemas:
         assert schema.relative_to(_ROOT).as_posix() in release
         assert json.loads(schema.read_bytes())["$id"].startswith("https://tallygate.dev/schemas/")
+
+
+@pytest.mark.parametrize("page", sorted((_ROOT / ".github").glob("*.md")), ids=lambda path: path.name)
+def test_a_page_for_github_links_to_files_that_exist(page: Path) -> None:
+    links = re.findall(r"\]\((?!https://)([^)#]+)", page.read_text(encoding="utf-8"))
+    assert [link for link in links if not (page.parent / link).exists()] == []

@@ -1,0 +1,1 @@
+"""cosign, built from its Go module, for the rehearsal of a release."""

@@ -1,0 +1,60 @@
+"""The manifest of the krew plugin, from the archives of a release.
+
+Its form is that of krew's API (krew.googlecontainertools.github.com/v1alpha2, pkg/index/types.go); krew's own validator
+reads it in tests/release/test_krew_manifest.py.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from tests.release.commands import ReleaseError
+from tests.release.standalone import PLATFORMS
+
+FILE_NAME: Final = "tallygate.yaml"
+"""The name of the plugin, by which krew's index has it."""
+
+_DESCRIPTION: Final = """\
+Shows what would happen to pods and workloads that request GPUs, licences and
+other things that Kubernetes counts: `check` reads manifests without a cluster,
+`ask` has the gate's own answer, `predict` explains why a pod is Pending, and
+`usage` shows the limits of caps and what is used of them.
+"""
+
+
+def describe_plugin(version: str, homepage: str, url: str, archives: Iterable[Path]) -> str:
+    """Return the manifest of a version as YAML; the archives are downloaded from the address `url`.
+
+    Raises:
+        ReleaseError: if the name of an archive has no known platform.
+    """
+    described: dict[str, Any] = {
+        "apiVersion": "krew.googlecontainertools.github.com/v1alpha2",
+        "kind": "Plugin",
+        "metadata": {"name": FILE_NAME.removesuffix(".yaml")},
+        "spec": {
+            "version": f"v{version}",
+            "homepage": homepage,
+            "shortDescription": "Ask about GPUs and other counted resources",
+            "description": _DESCRIPTION,
+            "platforms": [_describe_archive(each, url) for each in sorted(archives)],
+        },
+    }
+    return yaml.safe_dump(described, sort_keys=False, width=120)
+
+
+def _describe_archive(archive: Path, url: str) -> dict[str, Any]:
+    found = [each for each in PLATFORMS if archive.name.endswith(f"-{each}.tar.gz")]
+    if not found:
+        raise ReleaseError(f"{archive.name} is an archive of no platform; there are {', '.join(PLATFORMS)}")
+    system, _, machine = found[0].partition("-")
+    return {
+        "selector": {"matchLabels": {"os": system, "arch": machine}},
+        "uri": f"{url.rstrip('/')}/{archive.name}",
+        "sha256": hashlib.sha256(archive.read_bytes()).hexdigest(),
+        "files": [{"from": "tallygate/*", "to": "."}],
+        "bin": "tallygate",
+    }

@@ -1,0 +1,73 @@
+"""The chart of a release: the image that it names, and what Artifact Hub shows of it."""
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from e2e.helm.build import find_built_helm
+from tests.release.chart import add_release, list_changes, package_chart
+
+_IMAGE = "ghcr.io/example/tallygate"
+_SOURCE = "https://github.com/example/tallygate"
+_CHANGELOG = """\
+# Changelog
+
+## [Unreleased]
+
+### Added
+
+- What comes **next** ([a page](page.md)). And more of it.
+
+## [1.2.3] - 2026-12-01
+
+### Added
+
+- `one` does a thing,
+  on two lines ([page](a.md)). The second sentence is left out.
+
+### Fixed
+
+- Another thing.
+
+### Notes
+
+- This is no kind of Artifact Hub's.
+"""
+
+
+def test_the_changes_are_the_first_sentences_of_the_entries_of_the_version() -> None:
+    assert list_changes(_CHANGELOG, "1.2.3") == [
+        {"kind": "added", "description": "`one` does a thing, on two lines (page)."},
+        {"kind": "fixed", "description": "Another thing."},
+    ]
+
+
+def test_a_version_without_a_date_has_the_changes_that_are_not_released() -> None:
+    assert list_changes(_CHANGELOG, "2.0.0") == [{"kind": "added", "description": "What comes next (a page)."}]
+
+
+def test_the_annotations_name_the_images_and_a_pre_release() -> None:
+    chart: dict[str, Any] = {"name": "tallygate", "annotations": {"artifacthub.io/license": "Apache-2.0"}}
+    described = add_release(chart, "1.2.3-rc.1", _IMAGE, _SOURCE, _CHANGELOG)
+    annotations = described["annotations"]
+    images = yaml.safe_load(annotations["artifacthub.io/images"])
+    assert [each["image"] for each in images] == [f"{_IMAGE}:1.2.3-rc.1", "docker.io/library/haproxy:2.8"]
+    assert annotations["artifacthub.io/prerelease"] == "true"
+    assert annotations["artifacthub.io/license"] == "Apache-2.0"
+    assert (described["appVersion"], described["sources"]) == ("1.2.3-rc.1", [_SOURCE])
+
+
+@pytest.mark.parametrize("image", [_IMAGE, "127.0.0.1:5000/tallygate"])
+def test_the_package_installs_the_released_image(tmp_path: Path, image: str) -> None:
+    """Also of a registry whose name begins with a digit, as that of a rehearsal."""
+    program = find_built_helm() or shutil.which("helm")
+    if program is None:
+        pytest.skip("Helm is neither built here (python -m e2e.build_programs does) nor on PATH")
+    package = package_chart("1.2.3", image, _SOURCE, _CHANGELOG, tmp_path)
+    command = [str(program), "template", "any", str(package), "--kube-version=1.36.0"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603  built, no shell
+    assert f"image: {image}:1.2.3" in done.stdout
