@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from tallygate.accounting.amounts import round_down_to_unit
 from tallygate.accounting.percent import Percent
 from tallygate.accounting.quantity import Quantity
 from tallygate.documents.syntax_tree import join_path
@@ -62,6 +63,9 @@ def _check_amount(cap: NamespaceCap, index: int, name: str, amount: GuaranteedAm
     if isinstance(amount, Percent) and amount > _ALL:
         text = f"{amount} of the hard limit is more than all of it; write 100% or less"
         yield create_error(path, policy_codes.MATCHES_NOTHING, text)
+    elif isinstance(amount, Percent) and most is not None and _is_nothing(name, amount, most):
+        text = f"{amount} of hard is never more than {amount} of {most}, which is rounded down to nothing; write more"
+        yield create_error(path, policy_codes.MATCHES_NOTHING, text)
     elif most is not None and guaranteed is not None and guaranteed > most:
         text = f"{amount} is more than hard {most}, so it can never be used; write {most} or less"
         yield create_error(path, policy_codes.MATCHES_NOTHING, text)
@@ -115,6 +119,11 @@ def _to_amount(cap: NamespaceCap, name: str, amount: GuaranteedAmount) -> Quanti
 
 def _is_positive(amount: GuaranteedAmount) -> bool:
     return amount.sign > 0 if isinstance(amount, Quantity) else amount > 0
+
+
+def _is_nothing(name: str, share: Percent, most: Quantity) -> bool:
+    """Return whether a share that is more than 0% is rounded down to nothing, also of the largest limit."""
+    return share > 0 and share.compute_share(round_down_to_unit(name, most)) == 0
 
 
 def _selects_all(wide: Guarantee, narrow: Guarantee) -> bool:
