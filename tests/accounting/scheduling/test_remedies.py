@@ -194,6 +194,7 @@ def _check_new_node(change: str, incoming: IncomingPod, capacities: list[int]) -
 
 
 @given(st.lists(_AMOUNTS, min_size=1, max_size=4), st.lists(st.tuples(_AMOUNTS, _AMOUNTS), max_size=6), _AMOUNTS)
+@example([1, 0, 0, 0], [(0, 1)], 2)  # a new node like one that is in use has all of its amounts
 @example([0, 0, 0, 0], [], 1)  # where more nodes lack the amount than a remedy lists, one larger node is named
 @settings(max_examples=examples(50), deadline=None)
 def test_the_pod_fits_a_node_with_the_additional_amount(

@@ -126,7 +126,8 @@ def _find_one_more(
 ) -> Remedy | None:
     """Return the remedy of one more node like one of these, which lack amounts; larger, where that does not suffice.
 
-    The description at a position is that of more amounts on each node. Return None for a few nodes that are too small.
+    The description at a position is that of more amounts on each node. Return None for a few nodes that are too small,
+    and where a new one lacks nothing and fails by something else.
     """
     for node_index, descriptions in described[:_MAX_TRIED_NODES]:
         name = cluster.nodes.get_name(node_index)
@@ -136,8 +137,10 @@ def _find_one_more(
     if len(described) <= _MAX_ENLARGED:
         return None
     node_index, descriptions = described[0]
-    amounts = descriptions[position].removesuffix(_ON_THE_NODE)
-    larger = f"a node like {cluster.nodes.get_name(node_index)} with {amounts}"
+    missing = _describe_missing(pod, cluster, node_index)
+    if not missing:
+        return None
+    larger = f"a node like {cluster.nodes.get_name(node_index)} with {missing}"
     parts = [*descriptions[:position], larger, *descriptions[position + 1 :]]
     return Remedy(" and ".join(parts), (), RemedyCost.MACHINE)
 
@@ -252,17 +255,24 @@ def _drop_requests(pod: IncomingPod, _cluster: Cluster) -> IncomingPod | None:
 
 def _describe_shortfalls(pod: IncomingPod, cluster: Cluster, node_index: int) -> str:
     shortfalls = node_resources_fit.find_shortfalls(pod, cluster, node_index)
-    parts = [
-        f"{format_amount(shortfall.resource, shortfall.short)} more {shortfall.resource}" for shortfall in shortfalls
-    ]
-    return f"{' and '.join(parts)}{_ON_THE_NODE}" if parts else ""
+    more = _format_more((each.resource, each.short) for each in shortfalls)
+    return f"{more} on the node" if more else ""
+
+
+def _describe_missing(pod: IncomingPod, cluster: Cluster, node_index: int) -> str:
+    """Return what a node lacks in all: on a new one like it no other pod uses anything."""
+    shortfalls = node_resources_fit.find_shortfalls(pod, cluster, node_index)
+    return _format_more((each.resource, each.requested - each.allocatable) for each in shortfalls)
+
+
+def _format_more(amounts: Iterable[tuple[str, int]]) -> str:
+    return " and ".join(f"{format_amount(name, amount)} more {name}" for name, amount in amounts if amount > 0)
 
 
 def _describe_as(text: str) -> _Describe:
     return lambda _pod, _cluster, _node_index: text
 
 
-_ON_THE_NODE = " on the node"
 _ENLARGEMENT = _Change(_drop_requests, _describe_shortfalls, RemedyCost.MACHINE)
 _CHANGES: Sequence[_Change] = (
     _ENLARGEMENT,
