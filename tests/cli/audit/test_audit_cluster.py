@@ -51,6 +51,7 @@ def test_the_whole_cluster_is_listed_by_kind(tmp_path: Path) -> None:
     assert result.exit_code == 1, result.stderr
     assert list_findings(result) == [("halves", "TG101"), ("half", "TG101")]
     assert {path.rpartition("/")[2] for path in cluster.paths} == {
+        "version",
         "apis",
         "namespaces",
         "pods",
@@ -117,7 +118,7 @@ def test_an_audit_of_a_namespace_lists_only_its_objects(tmp_path: Path) -> None:
     others = [path for path in cluster.paths if "/namespaces/team-b/" not in path]
     classes = ["resource.k8s.io/v1/deviceclasses", "scheduling.k8s.io/v1/priorityclasses"]
     cluster_wide = [*classes, "node.k8s.io/v1/runtimeclasses"]
-    assert others == ["/api/v1/namespaces", *(f"/apis/{each}" for each in cluster_wide), "/apis"]
+    assert others == ["/version", "/api/v1/namespaces", *(f"/apis/{each}" for each in cluster_wide), "/apis"]
     assert "whether there are nodes for pods was not asked" in result.stdout
 
 
