@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from e2e.gates.process import GateProcess
+from e2e.installation.admin_shell import AdminShell
+from e2e.installation.install_methods import HelmInstall, InstallMethod, KustomizeInstall
 from e2e.installation.pages import read_commands
 from e2e.installation.rendered import (
     CHART,
@@ -182,9 +184,8 @@ def test_the_api_server_accepts_the_values_for_pods_and_warns_of_the_network_of_
 @pytest.mark.parametrize(
     ("page", "heading", "consoles"),
     [
-        ("install.md", "3. Install", [2]),
-        ("install.md", "Certificates", [4, 2]),
-        ("install.md", "By Helm", [1]),
+        ("install.md", "3. Install", [2, 1]),
+        ("installation.md", "Certificates by hand", [4, 2]),
         ("upgrade.md", "Upgrade", [3, 3, 1]),
         ("upgrade.md", "Uninstall", [1, 2]),
         ("runbook.md", "By what is seen", [3]),
@@ -195,6 +196,60 @@ def test_the_pages_show_the_commands_that_are_typed_where_nodes_run_the_gate(
 ) -> None:
     """Report a change of a page also where there are no such nodes."""
     assert [len(each) for each in read_commands(page, heading)] == consoles
+
+
+class _TypedShell(AdminShell):
+    """A shell that keeps the commands and runs none."""
+
+    def __init__(self, cluster: Cluster, folder: Path) -> None:
+        super().__init__(cluster, folder)
+        self.commands: list[str] = []
+
+    def run(self, command: str) -> str:
+        self.commands.append(command)
+        return ""
+
+
+_ROLLED_OUT = ["kubectl apply -k", "kubectl -n tallygate-system"]
+
+
+@pytest.mark.parametrize(
+    ("method", "commands"),
+    [
+        (KustomizeInstall("ha", "monitoring"), [*_ROLLED_OUT, *_ROLLED_OUT, "kubectl delete -k"]),
+        (
+            KustomizeInstall("cluster"),
+            [
+                "kubectl apply -f",
+                "tallygate certs issue",
+                "kubectl -n tallygate-system",
+                *_ROLLED_OUT,
+                "tallygate certs publish",
+                *_ROLLED_OUT,
+                "kubectl delete -k",
+            ],
+        ),
+        (
+            HelmInstall("standalone"),
+            [
+                "helm install tallygate",
+                "helm upgrade tallygate",
+                "helm uninstall tallygate",
+                "kubectl delete namespace",
+            ],
+        ),
+    ],
+    ids=str,
+)
+def test_each_method_finds_its_commands_on_the_pages(
+    install_cluster: Cluster, tmp_path: Path, method: InstallMethod, commands: list[str]
+) -> None:
+    """Report a section that was moved or renamed also where no node runs the gate."""
+    shell = _TypedShell(install_cluster, tmp_path)
+    method.install(shell, "registry.example.com/own/tallygate:1.2.3", "")
+    method.upgrade(shell)
+    method.uninstall(shell)
+    assert [" ".join(each.split()[:3]) for each in shell.commands] == commands
 
 
 def test_helm_lint_finds_nothing_in_the_chart(install_cluster: Cluster) -> None:

@@ -1,7 +1,8 @@
 """Overlays and the chart as they are meant: a Deployment, called through its Service, by the commands of the pages.
 
-Installed by docs/operate/install.md, upgraded and uninstalled by docs/operate/upgrade.md. The overlay `cert-manager` is
-in e2e/test_install_cert_manager.py, since it takes cert-manager, and what `ha` is for in e2e/test_install_replicas.py.
+Installed by docs/operate/install.md and docs/reference/installation.md, upgraded and uninstalled by
+docs/operate/upgrade.md. The overlay `cert-manager` is in e2e/test_install_cert_manager.py, since it takes cert-manager,
+and what `ha` is for in e2e/test_install_replicas.py.
 """
 
 from collections.abc import Iterator

@@ -26,7 +26,7 @@ class _Relayed(KustomizeInstall):
         self._relay_image = image_parts(relay_image)
 
     def _overlay(self, image: str) -> str:
-        shown = read_yaml("install.md", "The relay")[0].splitlines()
+        shown = read_yaml("installation.md", "The relay")[0].splitlines()
         (components,) = (line for line in shown if line.startswith("components:"))
         named = ", ".join(f"{key}: {value}" for key, value in self._relay_image.items())
         overlay = super()._overlay(image).replace("images: [", f"images: [{{name: haproxy, {named}}}, ")

@@ -12,7 +12,7 @@ from e2e.installing import image_parts
 POLICIES: Final = "gpus.yaml"
 """The file of a user's own policies beside the shipped ones, named as on the pages."""
 
-_INSTALL, _UPGRADE = "install.md", "upgrade.md"
+_INSTALL, _INSTALLATION, _UPGRADE = "install.md", "installation.md", "upgrade.md"
 _MINE = "deploy/kustomize/mine"
 _SHIPPED = "deploy/kustomize/base/policies/default.yaml"
 
@@ -118,12 +118,12 @@ class KustomizeInstall(InstallMethod):
 
     def _certificate(self) -> tuple[list[str], list[str]]:
         """Return the commands that make the certificate, before the others, and publish it, after them."""
-        first = read_commands(_INSTALL, "Certificates")[0]
+        first = read_commands(_INSTALLATION, "Certificates by hand")[0]
         return (first[:-1], first[-1:]) if self.size.by_hand else ([], [])
 
 
 class HelmInstall(InstallMethod):
-    """Installation by the chart, with the values that the page has for the overlay of the name; `ha` is the default."""
+    """Installation by the chart, with the values that a page has for the overlay of the name; `ha` is the default."""
 
     policies = POLICIES
 
@@ -133,11 +133,11 @@ class HelmInstall(InstallMethod):
     def install(self, shell: AdminShell, image: str, policies: str) -> None:
         """Install with values for the overlay, the image and the policies."""
         shell.write(self.policies, policies)
-        own = read_inline_command(_INSTALL, "By Helm", rf"--set-file 'policies.gpus\.yaml={POLICIES}'")
+        own = read_inline_command(_INSTALL, "3. Install", rf"--set-file 'policies.gpus\.yaml={POLICIES}'")
         shipped = rf"--set-file 'policies.default\.yaml={_SHIPPED}'"
-        (install,) = read_commands(_INSTALL, "By Helm")[0]
+        (install,) = read_commands(_INSTALL, "3. Install")[1]
         values = _OVERLAY_VALUES.get(self.name)
-        given = f"--set {read_inline_command(_INSTALL, 'By Helm', values)}" if values else ""
+        given = f"--set {read_inline_command(_INSTALLATION, 'The chart', values)}" if values else ""
         shell.run(f"{_with_image(install, image)} {given} {own} {shipped}")
 
     def upgrade(self, shell: AdminShell) -> None:
@@ -161,5 +161,5 @@ def _with_image(command: str, image: str) -> str:
 
 def _patch() -> str:
     """Return the patch of the page's overlay that adds an argument."""
-    (shown,) = (each for each in read_yaml(_INSTALL, "More of it") if "--log-level=debug" in each)
+    (shown,) = (each for each in read_yaml(_INSTALLATION, "Components") if "--log-level=debug" in each)
     return shown[shown.index("patches:") :]

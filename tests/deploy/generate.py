@@ -27,7 +27,7 @@ KUSTOMIZE: Final = ROOT / "deploy" / "kustomize"
 BASE: Final = KUSTOMIZE / "base"
 COMPONENTS: Final = KUSTOMIZE / "components"
 CHART: Final = ROOT / "deploy" / "helm" / "tallygate"
-INSTALL: Final = ROOT / "docs" / "operate" / "install.md"
+INSTALLATION: Final = ROOT / "docs" / "reference" / "installation.md"
 RULES: Final = ROOT / "deploy" / "prometheus" / "tallygate.yaml"
 _AUDIT_RIGHTS: Final = COMPONENTS / "audit" / "rbac.yaml"
 _CLUSTER_RIGHTS: Final = COMPONENTS / "cluster-access" / "rbac.yaml"
@@ -104,7 +104,7 @@ def _generate() -> Iterator[tuple[Path, str]]:
     yield CHART / "Chart.yaml", _chart()
     values_schema = CHART / "values.schema.json"
     yield values_schema, embed_policy_schema(values_schema.read_text(encoding="utf-8"))
-    for page in (INSTALL, CHART / "README.md"):
+    for page in (INSTALLATION, CHART / "README.md"):
         text = page.read_text(encoding="utf-8")
         yield page, update_values_table(text, CHART / "values.schema.json", CHART / "values.yaml")
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.deploy.generate import CHART, INSTALL, KUSTOMIZE
+from tests.deploy.generate import CHART, INSTALLATION, KUSTOMIZE
 from tests.deploy.release_labels import remove_release_labels
 from tests.deploy.rendering import (
     Objects,
@@ -74,7 +74,7 @@ def test_every_overlay_has_its_values() -> None:
 
 
 def test_the_page_has_the_values_of_each_overlay_but_the_default() -> None:
-    _, _, rest = INSTALL.read_text(encoding="utf-8").partition("| overlay | values |")
+    _, _, rest = INSTALLATION.read_text(encoding="utf-8").partition("| overlay | values |")
     rows = re.findall(r"^\| `(\S+)` \| `(\S+)` \|$", rest.split("\n\n")[0], re.MULTILINE)
     read = {name: dict(each.split("=") for each in values.split(",")) for name, values in rows}
     values = {name: each for name, each in OVERLAYS.items() if each}

@@ -20,13 +20,14 @@ from tallygate.admission.webhook_configuration import ServiceTarget
 from tallygate.cli.app import root
 from tests.admission.plain_configurations import create_plain_configurations, to_typed
 from tests.deploy.container_settings import get_pod
-from tests.deploy.generate import BASE, CHART, COMPONENTS, KUSTOMIZE, ROOT
+from tests.deploy.generate import BASE, CHART, COMPONENTS, INSTALLATION, KUSTOMIZE, ROOT
 from tests.deploy.manifests import KUSTOMIZATION, get_container, get_pod_template, list_manifests
 from tests.deploy.rendering import Objects, compose_objects, create_helm_command, render_overlay, run_kustomize
 
-INSTALL, UPGRADE, DEPLOY, FRONT = PAGES = [
+INSTALL, UPGRADE, DEPLOY, FRONT = (
     ROOT / name for name in ("docs/operate/install.md", "docs/operate/upgrade.md", "deploy/README.md", "README.md")
-]
+)
+PAGES = [INSTALL, INSTALLATION, UPGRADE, DEPLOY, FRONT]
 OPERATE = ROOT / "docs/operate/runbook.md"
 STEPS = """\
 kubectl apply -k deploy/kustomize/mine
@@ -98,7 +99,7 @@ def test_the_selectors_divide_all_objects_into_gate_and_registration() -> None:
 
 def list_overlays() -> list[dict[str, Any]]:
     """Return the blocks of YAML that are overlays: those with resources."""
-    return [each for page in (INSTALL, DEPLOY) for each in list_yaml_blocks(page) if "resources" in each]
+    return [each for page in (INSTALL, INSTALLATION, DEPLOY) for each in list_yaml_blocks(page) if "resources" in each]
 
 
 @pytest.mark.parametrize("overlay", list_overlays(), ids=lambda overlay: str(overlay["resources"]))
@@ -151,7 +152,7 @@ def test_the_way_out_of_the_runbook_patches_the_webhooks_that_fail_closed() -> N
 
 
 def test_the_pages_name_every_annotation_of_the_registration() -> None:
-    assert {each.strip("`") for each in read_first_column(INSTALL, "| annotation |")} == {
+    assert {each.strip("`") for each in read_first_column(INSTALLATION, "| annotation |")} == {
         FAILURE_POLICY_ANNOTATION,
         EXEMPT_ANNOTATION,
         URL_ANNOTATION,
@@ -171,9 +172,9 @@ def read_first_column(page: Path, head: str) -> list[str]:
 
 
 def test_the_tables_name_every_overlay_and_every_component() -> None:
-    named = {re.sub(r".*`(\S+)`.*", r"\1", each) for each in read_first_column(INSTALL, "| overlay |")}
+    named = {re.sub(r".*`(\S+)`.*", r"\1", each) for each in read_first_column(INSTALLATION, "| overlay |")}
     assert named == {path.name for path in (KUSTOMIZE / "overlays").iterdir()} | {BASE.name}
-    named = {each.strip("`") for each in read_first_column(INSTALL, "| component |")}
+    named = {each.strip("`") for each in read_first_column(INSTALLATION, "| component |")}
     assert named == {path.name for path in COMPONENTS.iterdir()}
 
 
@@ -183,7 +184,7 @@ def get_replicas(objects: Objects) -> int:
 
 
 def test_the_table_of_overlays_has_the_replicas_and_the_ledger_store() -> None:
-    _, _, rest = read_text(INSTALL).partition("| overlay |")
+    _, _, rest = read_text(INSTALLATION).partition("| overlay |")
     for line in rest.split("\n\n")[0].splitlines()[2:]:
         name, number, ledgers = (each.strip() for each in line.split("|")[1:4])
         path = KUSTOMIZE / "overlays" / re.sub(r".*`(\S+)`.*", r"\1", name)
@@ -195,7 +196,7 @@ def test_the_table_of_overlays_has_the_replicas_and_the_ledger_store() -> None:
 def test_the_values_of_helm_commands_exist_in_the_chart() -> None:
     given = {
         assignment.partition("=")[0].split(".")[0]
-        for page in (INSTALL, UPGRADE)
+        for page in (INSTALL, INSTALLATION, UPGRADE)
         for found in re.findall(r"--set (\S+)", read_text(page))
         for assignment in found.strip("`").split(",")
     }

@@ -1,4 +1,4 @@
-"""The table of the chart's values in its README and in docs/operate/install.md, from the schema and the defaults."""
+"""The table of the chart's values in its README and docs/reference/installation.md, from schema and defaults."""
 
 import json
 from collections.abc import Iterator, Mapping

@@ -264,9 +264,9 @@ def _create_certificate_reader(
         )
     if settings.client_names and not (settings.client_ca_file and settings.relay_dir):
         raise ServeError(
-            "client_names needs client_ca_file and a relay (relay_dir, docs/operate/install.md): the HTTP library of "
-            "the gate does not pass a client's certificate on. Without a relay leave client_names out, and let "
-            "client_ca_file have CAs that sign for API servers only, or the API servers' self-signed certificates"
+            "client_names needs client_ca_file and a relay (relay_dir, docs/reference/installation.md): the HTTP "
+            "library of the gate does not pass a client's certificate on. Without a relay leave client_names out, and "
+            "let client_ca_file have CAs that sign for API servers only, or the API servers' self-signed certificates"
         )
     chain, key = settings.tls_cert, settings.tls_key
     if read_client_bundles is not None:

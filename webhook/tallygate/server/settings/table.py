@@ -78,8 +78,8 @@ class Settings:
     relay_dir: Path | None = _create_field(
         value_types.PATH,
         "",
-        "The directory that the gate shares with a relay in its pod (docs/operate/install.md): the gate writes its "
-        "certificate and its CAs there, and sends the relay each new one.",
+        "The directory that the gate shares with a relay in its pod (docs/reference/installation.md): the gate writes "
+        "its certificate and its CAs there, and sends the relay each new one.",
     )
     ca_propagation_delay: float = _create_field(
         value_types.DURATION,

@@ -97,7 +97,7 @@ def list_renew_commands(facts: GateFacts) -> tuple[str, ...]:
 def _format_secret_update(facts: GateFacts) -> str:
     """Return a command that updates the Secret with `ca.crt`, which replicas need to trust each other.
 
-    See docs/operate/install.md, "The relay".
+    See docs/reference/installation.md, "The relay".
     """
     files = (f"--from-file={_CERTIFICATE_DIRECTORY}{name}" for name in (CHAIN_FILE, KEY_FILE, CA_FILE))
     create_arguments = ("create", "secret", "generic", facts.location.secret_name, "--type=kubernetes.io/tls", *files)
