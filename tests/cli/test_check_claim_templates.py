@@ -37,6 +37,14 @@ def claiming_workload(kind: str, **spec: Any) -> dict[str, Any]:
     return body
 
 
+def sharing_job(pods: int) -> dict[str, Any]:
+    """Return a Job whose pods share the claim of their PodGroup."""
+    scheduling = {"resourceClaims": [{"name": "gpus", "resourceClaimTemplateName": "gpus"}]}
+    job = claiming_workload("Job", parallelism=pods, completions=pods, scheduling=scheduling)
+    job["spec"]["template"]["spec"]["restartPolicy"] = "Never"
+    return job
+
+
 def with_gpus(body: dict[str, Any], count: int) -> dict[str, Any]:
     """Return the pod with requests for GPUs besides its claims."""
     resources = pod("", count)["spec"]["containers"][0]["resources"]
@@ -91,6 +99,17 @@ UNKNOWN = [("note", "TG408")]
             [("warning", "TG210")],
             id="the claims of a workload are charged before a later pod",
         ),
+        pytest.param([sharing_job(6)], [template(8)], [], id="a claim that the pods of a job share counts once"),
+        pytest.param(
+            [sharing_job(6)], [template(9)], [("error", "TG204")], id="a claim that the pods of a job share never fits"
+        ),
+        pytest.param(
+            [sharing_job(6), claiming_pod()],
+            [template(5)],
+            [("warning", "TG210")],
+            id="a claim that the pods of a job share is charged before a later pod",
+        ),
+        pytest.param([sharing_job(6)], [], UNKNOWN, id="a job may share a claim of an unknown template"),
         pytest.param(
             [claiming_workload("StatefulSet", replicas=3)], [], UNKNOWN, id="a workload may name an unknown template"
         ),

@@ -12,7 +12,14 @@ from tallygate.review.advertised_names import may_be_advertised
 from tallygate.review.cluster_snapshot import ClusterSnapshot, FixedSnapshot
 from tests.accounting.claims import CLASS, claim_object, exactly, first_available
 from tests.gate.gate_fixture import CAP, GPU, GateFixture, pod, response
-from tests.gate.test_claim_forecast import CONTROLLED, claiming, claiming_workload, read_denial, read_warnings
+from tests.gate.test_claim_forecast import (
+    CONTROLLED,
+    claiming,
+    claiming_job,
+    claiming_workload,
+    read_denial,
+    read_warnings,
+)
 from tests.gate.test_quotas import NO_CAPS, quota, quotas
 from tests.gate.test_schedulability import cluster
 from tests.gate.test_workload_forecast import list_warnings, rolling, workload
@@ -249,6 +256,19 @@ def test_a_workload_counts_its_claims_with_its_pods() -> None:
         f"3 3 {DEVICES} hard=3 free=2 {waits}",
         f"3 6 {GPUS} hard=5 2 TG208",
     ]
+
+
+def test_a_job_counts_the_claims_that_its_pods_share_once() -> None:
+    claims = [{"name": "c0", "resourceClaimTemplateName": "two"}]
+    job = claiming_job("two", "one", parallelism=3, completions=3, scheduling={"resourceClaims": claims})
+    kind = {"group": "batch", "kind": "Job"}
+    assert read_warnings(create_fixture({DEVICES: 5, COUNT: 4}).admit(job, kind=kind)) == []
+    few, full = create_fixture({DEVICES: 4}), create_fixture({DEVICES: 5}, {DEVICES: 3})
+    (never,), (waits,) = (response(fixture.admit(job, kind=kind))["warnings"] for fixture in (few, full))
+    assert "2 of them can run at a time" in never
+    assert f"request 5 {DEVICES}" in never
+    assert "free 2: some of them wait until" in waits
+    assert read_warnings(full.admit(job, kind=kind, oldObject=job)) == []
 
 
 def test_a_workload_of_extended_resources_counts_the_scheduler_s_claims() -> None:

@@ -1,10 +1,11 @@
-"""Claims that the pods of a scheduling group may share, under a cap that counts devices: none is counted for each pod.
+"""Claims that the pods of a scheduling group share, under a cap that counts devices: none is counted for each pod.
 
 A Job of Kubernetes 1.37 has a PodGroup of its own unless another controller owns it (getManagementMode in
-pkg/controller/job/job_scheduling_manager.go), and the claims that both name are made once. The feature gates for it are
-off by default, and the API server shows no more than one of them: so the claims are not known before they are made.
+pkg/controller/job/job_scheduling_manager.go), and each claim of that is made once. Which claims the PodGroup has that
+pods name themselves is not known, nor whether a Job of another controller has one: 1.37 makes none, 1.38 does.
 """
 
+import random
 from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
@@ -58,10 +59,20 @@ def _create_deployment(**spec: Any) -> dict[str, Any]:
     return _create("Deployment", "apps/v1", {"replicas": 4, "template": _pods(**spec)})
 
 
+def _own(job: dict[str, Any]) -> dict[str, Any]:
+    """Return a Job of another controller."""
+    owner = {"apiVersion": "v1", "kind": "Other", "name": "o", "uid": "uid-o", "controller": True}
+    return job | {"metadata": job["metadata"] | {"ownerReferences": [owner]}}
+
+
+def _contain(job: dict[str, Any]) -> dict[str, Any]:
+    return _create("AppWrapper", "workload.codeflare.dev/v1beta2", {"components": [{"template": job}]})
+
+
 _SHARING = {
-    "a job whose group has the claim of its pods": _create_job(_SHARED),
     "a job whose pods name a group": _create_job({}, **_GROUP),
-    "a cron job of such jobs": _create_cron_job(_SHARED),
+    "a cron job of jobs whose group has the claim of their pods": _create_cron_job(_SHARED),
+    "an app wrapper of such a job": _contain(_create_job(_SHARED)),
     "a job set whose pods name a group": _create_job_set({}, **_GROUP),
     "a deployment whose pods name a group": _create_deployment(**_GROUP),
 }
@@ -111,22 +122,122 @@ def test_a_workload_as_a_whole_needs_the_claims_that_each_pod_has_alone(workload
     assert (code, "request 8 nvidia.com/gpu" in message) == (403, True), message
 
 
-def test_a_job_as_a_whole_reserves_what_its_pods_request_beside_the_claims_that_they_share() -> None:
-    replica, job = _create_replica(WHOLE), _create_job(_SHARED)
-    job["spec"]["template"]["spec"]["containers"][0]["resources"] |= {"limits": {"nvidia.com/gpu": "1"}}
-    (warning,) = _list_warnings(replica, job)
-    assert warning.endswith(_UNKNOWN)
-    assert replica.count_gpus() == (0, 4)
+def _with_gpus(job: dict[str, Any], number: int) -> dict[str, Any]:
+    """Return a Job whose pods have this number of GPUs each."""
+    job["spec"]["template"]["spec"]["containers"][0]["resources"] |= {"limits": {"nvidia.com/gpu": str(number)}}
+    return job
 
 
-@pytest.mark.parametrize("text", [_DENY, WHOLE])
-def test_the_claim_of_a_group_is_charged_once_when_it_is_made(text: str) -> None:
-    replica = _create_replica(text)
-    assert review(replica, _create_job(_SHARED)) == (200, "")
-    owner = {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "name": "g", "uid": "g", "controller": True}
-    assert replica.request_claim(create_claim("c1", 300, 2, ownerReferences=[owner])) == 200
+_WIDE_WHOLE = WHOLE.replace("nvidia.com/gpu: 4", "nvidia.com/gpu: 6")
+
+
+def test_a_job_as_a_whole_reserves_the_claims_that_its_pods_share_once() -> None:
+    replica = _create_replica(_WIDE_WHOLE)
+    assert _list_warnings(replica, _with_gpus(_create_job(_SHARED), 1)) == []
+    assert replica.count_gpus() == (0, 6)
+
+
+def test_a_job_as_a_whole_is_denied_without_room_for_the_claims_that_its_pods_share() -> None:
+    replica = _create_replica(WHOLE)
+    code, message = review(replica, _with_gpus(_create_job(_SHARED), 1))
+    assert (code, "its 4 pods request 6 nvidia.com/gpu" in message) == (403, True), message
+    assert replica.count_gpus() == (0, 0)
+
+
+@pytest.mark.parametrize("name", ["devices", "unused"])
+def test_a_group_makes_its_claims_whether_pods_use_them_or_not(name: str) -> None:
+    claims = [{"name": name, "resourceClaimTemplateName": "two"}]
+    job = _create_job({"scheduling": {"resourceClaims": [*claims, {"name": "made", "resourceClaimName": "stored"}]}})
+    if name == "unused":
+        del job["spec"]["template"]["spec"]["resourceClaims"]
+        job["spec"]["template"]["spec"]["containers"][0]["resources"] = {}
+    replica = _create_replica(WHOLE)
+    assert review(replica, job) == (200, "")
     assert replica.count_gpus() == (0, 2)
-    assert replica.request_claim(create_claim("c2", 301, 3, ownerReferences=[owner])) == 403
+
+
+def test_a_job_that_shares_a_claim_of_a_template_that_is_not_seen_is_asked_again_under_a_whole_cap() -> None:
+    claims = [{"name": "other", "resourceClaimTemplateName": "unseen"}]
+    job = _create_job({"scheduling": {"resourceClaims": claims}})
+    code, message = review(_create_replica(WHOLE), job)
+    assert (code, "ResourceClaimTemplate unseen" in message) == (429, True), message
+    (warning,) = _list_warnings(_create_replica(_DENY), job)
+    assert warning.endswith("ResourceClaimTemplate unseen is unknown")
+
+
+def test_a_cap_denies_a_job_that_can_never_have_its_shared_claim_beside_its_pods() -> None:
+    code, message = review(_create_replica(_DENY), _with_gpus(_create_job(_SHARED), 1))
+    request = "4 parallel pods with their claims request 6 nvidia.com/gpu"
+    expected = f"{request}, cap gpus of this namespace has hard 4: 2 of them can run"
+    assert (code, expected in message) == (403, True), message
+
+
+@pytest.mark.parametrize(("number", "waiting"), [(0, "all of them wait"), (1, "some of them wait")])
+def test_a_job_is_warned_of_the_wait_for_its_shared_claim(number: int, waiting: str) -> None:
+    replica = _create_replica(_DENY.replace("nvidia.com/gpu: 4", "nvidia.com/gpu: 6"))
+    assert replica.request_claim(create_claim("c", 300, 5)) == 200
+    job = _create_job(_SHARED) if not number else _with_gpus(_create_job(_SHARED), number)
+    found = response(replica.admit(job, kind={"group": "batch", "kind": "Job"}, name="train"))
+    (warning,) = found["warnings"]
+    assert (found["allowed"], waiting in warning) == (True, True), warning
+
+
+@pytest.mark.parametrize("text", [_DENY, _WIDE_WHOLE])
+def test_a_suspended_job_has_its_claims_before_it_starts(text: str) -> None:
+    """Resume a Job: its PodGroup and the claims of that were made with it, so that its pods alone are more."""
+    replica, job = _create_replica(text.replace("nvidia.com/gpu: 4", "nvidia.com/gpu: 6")), _create_job(_SHARED)
+    suspended = deepcopy(_with_gpus(job, 1))
+    suspended["spec"]["suspend"] = True
+    assert review(replica, suspended) == (200, "")
+    assert replica.count_gpus() == (0, 0)
+    assert replica.request_claim(create_claim("shared", 300, 2)) == 200
+    found = response(replica.admit(job, kind={"group": "batch", "kind": "Job"}, name="train", oldObject=suspended))
+    assert (found["allowed"], found.get("warnings", [])) == (True, []), found
+    assert replica.count_gpus() == (0, 6 if text == _WIDE_WHOLE else 2)
+
+
+def test_a_job_of_another_controller_may_share_its_claims() -> None:
+    """Admit a Job whose PodGroup only Kubernetes 1.38 makes: its claims are decided when they are made."""
+    replica = _create_replica(WHOLE)
+    assert review(replica, _own(_create_job(_SHARED))) == (200, "")
+    assert replica.count_gpus() == (0, 0)
+    assert review(replica, _own(_create_job({})))[0] == 403
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_a_job_reserves_what_its_pods_have_alone_for_each_and_shared_claims_once(seed: int) -> None:
+    """Compare the reservation of a drawn Job with a sum over its pods and claims."""
+    draw = random.Random(seed)  # noqa: S311  # a repeatable draw, not a secret
+    devices = {f"t{index}": draw.randint(1, 3) for index in range(3)}
+    listed = [{"name": f"c{index}", "resourceClaimTemplateName": draw.choice([*devices])} for index in range(4)]
+    own, shared = draw.sample(listed, draw.randint(0, 4)), draw.sample(listed, draw.randint(0, 4))
+    pods, gpus, names_group = draw.randint(0, 5), draw.randint(0, 2), draw.random() < 0.2
+    containers = [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": str(gpus)}}}]
+    written = {"spec": {"containers": containers, "resourceClaims": own, **(_GROUP if names_group else {})}}
+    scheduling = {"resourceClaims": shared} if draw.random() < 0.8 else None
+    spec = {"parallelism": pods, "completions": 5, "template": written, "scheduling": scheduling}
+    replica = create_claim_replica(WHOLE.replace("nvidia.com/gpu: 4", "nvidia.com/gpu: 1000"))
+    put_templates(replica.templates, *(template(name, exactly(number)) for name, number in devices.items()))
+    warnings = _list_warnings(replica, _create("Job", "batch/v1", spec))
+    once = shared if scheduling and not names_group else []
+    each = sum(devices[claim["resourceClaimTemplateName"]] for claim in own if claim not in once)
+    total = pods * (gpus + each) + sum(devices[claim["resourceClaimTemplateName"]] for claim in once)
+    is_unknown = names_group and bool(own)
+    assert bool(warnings) is is_unknown
+    assert replica.count_gpus() == (0, pods * gpus if is_unknown else total if pods else 0)
+
+
+def _create_group_claim(name: str, revision: int, number: int) -> Any:
+    owner = {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "name": "g", "uid": "g", "controller": True}
+    return create_claim(name, revision, number, ownerReferences=[owner])
+
+
+def test_the_claim_of_a_group_is_charged_once_when_it_is_made() -> None:
+    replica = _create_replica(_DENY)
+    assert review(replica, _create_job(_SHARED)) == (200, "")
+    assert replica.request_claim(_create_group_claim("c1", 300, 2)) == 200
+    assert replica.count_gpus() == (0, 2)
+    assert replica.request_claim(_create_group_claim("c2", 301, 3)) == 403
 
 
 @pytest.mark.parametrize("group", [_GROUP, {}])

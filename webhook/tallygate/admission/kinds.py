@@ -18,7 +18,7 @@ from tallygate.admission.implied_requests import NO_IMPLIED, ImpliedRequests
 from tallygate.admission.pod_sets import CustomWorkload, read_custom_workload
 from tallygate.admission.request import CREATE, UPDATE, AdmissionRequest, ReviewError
 from tallygate.objects.apps import CronJob, PodTemplate, Workload, WorkloadSpec
-from tallygate.objects.core import LimitRange, Node, Pod, PodGroupReference, ResourceQuota
+from tallygate.objects.core import LimitRange, Node, Pod, PodGroupReference, PodResourceClaim, ResourceQuota
 from tallygate.objects.devices import (
     DeviceRequest,
     ResourceClaim,
@@ -98,30 +98,48 @@ def _list_template_pods(count: Callable[[WorkloadSpec], pod_view.ReplicaCount], 
         spec = decoded_object.spec if isinstance(decoded_object, Workload) else None
         if spec is None or spec.template is None:
             return ()
-        return (
-            pod_view.PodView(
-                "spec.template.",
-                _complete_group(spec, spec.template),
-                is_template=True,
-                replicas=count(spec),
-                job=pod_view.JobDeadline(f"spec.{_DEADLINE}", spec.active_deadline_seconds) if is_job else None,
-            ),
+        view = pod_view.PodView(
+            "spec.template.",
+            spec.template,
+            is_template=True,
+            replicas=count(spec),
+            job=pod_view.JobDeadline(f"spec.{_DEADLINE}", spec.active_deadline_seconds) if is_job else None,
+            group_claims=_list_group_claims(spec) if is_job else (),
         )
+        return (_leave_group_unknown(view) if _is_controlled(decoded_object.metadata) else view,)
 
     return list_pods
 
 
-def _complete_group(spec: WorkloadSpec, template: Pod) -> Pod:
-    """Return the template of a Job with the group of its pods if they share claims, as the Job controller sets it.
+def _list_group_claims(spec: WorkloadSpec) -> tuple[PodResourceClaim, ...]:
+    """Return the claims that are made from templates for the PodGroup of a Job which no other controller owns.
 
-    They share each claim that the group has under the same name, from the same template (BindTo in
-    dynamic-resource-allocation/resourceclaim, v1.37). The API server drops the field where its feature gates are off.
+    The Job controller makes one PodGroup for such a Job, unless its pods name one, and each claim of that is made once,
+    whether pods use it or not (getManagementMode in pkg/controller/job/job_scheduling_manager.go, syncPodGroup in
+    pkg/controller/resourceclaim/controller.go, v1.37). The API server drops the field where its feature gate is off.
     """
-    shared = (spec.scheduling.resource_claims if spec.scheduling else None) or ()
-    own = (template.spec.resource_claims if template.spec else None) or ()
-    if template.spec is None or template.spec.scheduling_group is not None or not any(claim in shared for claim in own):
-        return template
-    return msgspec.structs.replace(template, spec=msgspec.structs.replace(template.spec, scheduling_group=_SOME_GROUP))
+    template = spec.template.spec if spec.template is not None else None
+    if template is None or template.scheduling_group is not None or spec.scheduling is None:
+        return ()
+    return tuple(claim for claim in spec.scheduling.resource_claims or () if claim.resource_claim_template_name)
+
+
+def _leave_group_unknown(view: pod_view.PodView) -> pod_view.PodView:
+    """Return the pods of a Job of another controller, whose claims are unknown if a PodGroup would share some of them.
+
+    Kubernetes 1.37 makes no PodGroup for such a Job, and 1.38 makes one.
+    """
+    spec, group_claims = view.pod.spec, view.group_claims
+    if spec is None or not group_claims:
+        return view
+    pod = view.pod
+    if any(claim in group_claims for claim in spec.resource_claims or ()):
+        pod = msgspec.structs.replace(pod, spec=msgspec.structs.replace(spec, scheduling_group=_SOME_GROUP))
+    return msgspec.structs.replace(view, pod=pod, group_claims=())
+
+
+def _is_controlled(meta: ObjectMeta | None) -> bool:
+    return any(owner.controller for owner in (meta.owner_references if meta else None) or ())
 
 
 def _list_job_template_pods(decoded_object: DecodedObject) -> Sequence[pod_view.PodView]:
@@ -133,10 +151,11 @@ def _list_job_template_pods(decoded_object: DecodedObject) -> Sequence[pod_view.
     replicas = pod_view.count_job_pods(spec)
     if cron_job.suspend:
         replicas = replace(replicas, count=0)  # it starts no Job (syncCronJob in cronjob_controllerv2.go, v1.36)
-    template = _complete_group(spec, spec.template)
     deadline = pod_view.JobDeadline(f"spec.jobTemplate.spec.{_DEADLINE}", spec.active_deadline_seconds)
     path = "spec.jobTemplate.spec.template."
-    return (pod_view.PodView(path, template, is_template=True, replicas=replicas, job=deadline),)
+    claims = _list_group_claims(spec)
+    view = pod_view.PodView(path, spec.template, is_template=True, replicas=replicas, job=deadline, group_claims=claims)
+    return (_leave_group_unknown(view),)
 
 
 def _list_pods_at_top(decoded_object: DecodedObject) -> Sequence[pod_view.PodView]:
@@ -244,7 +263,7 @@ def _list_contained_pods(content: msgspec.Raw) -> Sequence[pod_view.PodView] | N
     target = REVIEW_TARGETS.get((written.api_version.rpartition("/")[0], written.kind))
     if target is None or target is REVIEW_TARGETS.get(_CONTAINER_OF_OBJECTS):
         return None
-    return target.list_pods(target.decode(content))
+    return tuple(map(_leave_group_unknown, target.list_pods(target.decode(content))))
 
 
 REVIEW_TARGETS: ReviewTargets = {

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from tallygate.objects.apps import DeploymentStrategy, IntOrPercent, WorkloadSpec
-from tallygate.objects.core import Pod
+from tallygate.objects.core import Pod, PodResourceClaim
 
 _PERCENT_PATTERN = re.compile(r"(\d{1,9})%", re.ASCII)
 _FIELDS_DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -72,7 +72,7 @@ class PodView(msgspec.Struct, frozen=True):
     the object has not that of a pod at `path`; `places` are the paths of those fields of the pod that are elsewhere,
     and `amounts` the fields that state an amount, by the path that it would have as one of a container. `completeness`
     tells whether it is the whole template. `job` has the deadline of the Job that the template is of; None if it is of
-    none.
+    none. `group_claims` are the claims that are made from templates once for all pods, for the PodGroup of their Job.
     """
 
     path: str
@@ -85,6 +85,7 @@ class PodView(msgspec.Struct, frozen=True):
     amounts: Mapping[str, str] | None = None
     completeness: Completeness = Completeness.WHOLE
     job: JobDeadline | None = None
+    group_claims: tuple[PodResourceClaim, ...] = ()
 
     @property
     def is_partial(self) -> bool:

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from tallygate.accounting.amounts import Amounts
+from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
 from tallygate.accounting.charge import Charge
 from tallygate.accounting.devices.least_amounts import LeastAmountsReview
 from tallygate.accounting.pod_defaults import NO_POD_DEFAULTS, PodDefaults
@@ -18,8 +18,16 @@ from tallygate.admission.kinds import DecodedObject, GroupKind, ReviewTarget, de
 from tallygate.admission.pod_view import PodView, ReplicaCount, read_template
 from tallygate.admission.request import AdmissionRequest
 from tallygate.objects.core import Pod
+from tallygate.objects.devices import ResourceClaim
 from tallygate.objects.scheduling import PodAffinities, PodWithAffinities
-from tallygate.review.claim_forecast import NO_CLAIMS, ClaimTemplateLister, PodClaims, find_pod_claims, is_controlled
+from tallygate.review.claim_forecast import (
+    NO_CLAIMS,
+    ClaimTemplateLister,
+    PodClaims,
+    TemplateClaims,
+    find_template_claims,
+    is_controlled,
+)
 
 _AFFINITIES = msgspec.json.Decoder(PodWithAffinities)
 
@@ -30,8 +38,8 @@ class ForecastPods:
 
     `old_template` is the template that it replaces, None if there was none; `is_rollout` is True if the two differ.
     `old_most` is the number to which an autoscaler could raise that of the old ones. `claims` are the claims that are
-    made for each pod. `reaches_namespaces` tells whether the pods have affinity to pods in other namespaces; None if it
-    is not known.
+    made for each pod, `shared` those that are made once for all of them. `reaches_namespaces` tells whether the pods
+    have affinity to pods in other namespaces; None if it is not known.
     """
 
     view: PodView
@@ -40,12 +48,18 @@ class ForecastPods:
     old_most: int = 0
     is_rollout: bool = False
     claims: PodClaims = NO_CLAIMS
+    shared: PodClaims = NO_CLAIMS
     reaches_namespaces: bool | None = None
 
     @property
     def template(self) -> Pod:
         """The template of the pods."""
         return self.view.pod
+
+    @property
+    def kinds_of_claims(self) -> tuple[ResourceClaim, ...]:
+        """The claims of one pod, and those that all share."""
+        return self.claims.claims + self.shared.claims
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +100,11 @@ class ForecastWorkload:
                 + pods.claims.compute_least(cap),
             )
             for pods in self.pod_sets
-        )
+        ) + sum((pods.shared.compute_least(cap) for pods in self.pod_sets), self.sum_shared(cap))
+
+    def sum_shared(self, cap: ActiveCap) -> Amounts:
+        """Return the charge of the claims that are made once for all pods of a template."""
+        return sum((pods.shared.compute_charge(cap) for pods in self.pod_sets), NO_AMOUNTS)
 
 
 _DAEMON_SET: Final[GroupKind] = ("apps", "DaemonSet")
@@ -219,7 +237,7 @@ def _leave_out_unreadable_pods(pods: ForecastPods) -> ForecastPods:
 def select_pods(workload: ForecastWorkload, counts: Sequence[int]) -> ForecastWorkload:
     """Return a workload with these numbers of pods by template."""
     pod_sets = tuple(
-        replace(pods, replicas=replace(pods.replicas, count=count))
+        replace(pods, replicas=replace(pods.replicas, count=count), shared=pods.shared if count else NO_CLAIMS)
         for pods, count in zip(workload.pod_sets, counts, strict=True)
     )
     return replace(workload, pod_sets=pod_sets)
@@ -236,23 +254,29 @@ def add_claims(
 
     If those of one version are unknown, the increase is unknown too: then both are without claims. If the claims
     change, the old ones may have got more than their least, so the increase under caps by allocated devices is unknown.
+
+    A PodGroup and its claims are made when a Job is created, also a suspended one, which needs no room for them then:
+    so they are no part of the increase when it starts.
     """
     old_sets = old_workload.pod_sets if old_workload is not None else ()
-    found: list[PodClaims] = []
+    found: list[TemplateClaims] = []
     for pods in (*workload.pod_sets, *old_sets):
-        found.append(find_pod_claims(pods.template, namespace, templates))
-        if found[-1].unknown:
-            unknown = PodClaims(unknown=found[-1].unknown, unseen_template=found[-1].unseen_template)
-            return _replace_claims(workload, [unknown] * len(workload.pod_sets)), old_workload
+        found.append(find_template_claims(pods.view, namespace, templates))
+        if (each := found[-1].each).unknown:
+            unknown = PodClaims(unknown=each.unknown, unseen_template=each.unseen_template)
+            none_known = [TemplateClaims(unknown, NO_CLAIMS)] * len(workload.pod_sets)
+            return _replace_claims(workload, none_known), old_workload
     new, old = found[: len(workload.pod_sets)], found[len(workload.pod_sets) :]
     if old_workload is None:
-        return _replace_claims(workload, [claims.with_review(review) for claims in new]), None
-    if [claims.claims for claims in new] != [claims.claims for claims in old]:
+        starts = (pods.replicas.count > 0 for pods in workload.pod_sets)
+        new = [
+            claims if does_start else claims._replace(shared=NO_CLAIMS)
+            for claims, does_start in zip(new, starts, strict=True)
+        ]
+        return _replace_claims(workload, new, review), None
+    if [claims.each.claims for claims in new] != [claims.each.claims for claims in old]:
         review = None
-    return (
-        _replace_claims(workload, [claims.with_review(review) for claims in new]),
-        _replace_claims(old_workload, [claims.with_review(review) for claims in old]),
-    )
+    return _replace_claims(workload, new, review), _replace_claims(old_workload, old, review)
 
 
 def add_affinities(workload: ForecastWorkload, content: object) -> ForecastWorkload:
@@ -271,8 +295,13 @@ def _find_reach(pods: ForecastPods, content: object) -> bool | None:
     return reaches_namespaces((spec.affinity if spec else None) or PodAffinities())
 
 
-def _replace_claims(workload: ForecastWorkload, claims: Sequence[PodClaims]) -> ForecastWorkload:
-    pod_sets = tuple(replace(pods, claims=claim) for pods, claim in zip(workload.pod_sets, claims, strict=True))
+def _replace_claims(
+    workload: ForecastWorkload, found: Sequence[TemplateClaims], review: LeastAmountsReview | None = None
+) -> ForecastWorkload:
+    pod_sets = tuple(
+        replace(pods, claims=claims.each.with_review(review), shared=claims.shared.with_review(review))
+        for pods, claims in zip(workload.pod_sets, found, strict=True)
+    )
     return replace(workload, pod_sets=pod_sets)
 
 

@@ -27,9 +27,10 @@ from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.admission.cap_index import ActiveCap
 from tallygate.admission.evaluate import SCHEDULER_USER
 from tallygate.admission.kinds import DecodedRequest
+from tallygate.admission.pod_view import PodView
 from tallygate.admission.request import CREATE
 from tallygate.admission.rule_codes import CLAIMS_OVER_CAP, CLAIMS_OVER_FREE, DEVICES_OVER_CAP, DEVICES_OVER_FREE
-from tallygate.objects.core import Pod
+from tallygate.objects.core import Pod, PodSpec
 from tallygate.objects.devices import ResourceClaim, ResourceClaimTemplate, ResourceClaimTemplateSpec
 from tallygate.objects.meta import ObjectMeta
 from tallygate.policy.matching import matches_subjects
@@ -192,6 +193,35 @@ def find_pod_claims(pod: Pod, namespace: str, templates: ClaimTemplateLister) ->
             return PodClaims(unknown=unknown, is_controlled=controlled, unseen_template=name)
         found[name] = claim
     return PodClaims(tuple(found[name] for name in names), is_controlled=controlled)
+
+
+class TemplateClaims(NamedTuple):
+    """The claims that are made for `each` pod of a template, and those that are made once and `shared` by its pods.
+
+    If those of one are unknown, so are the others.
+    """
+
+    each: PodClaims
+    shared: PodClaims
+
+
+def find_template_claims(view: PodView, namespace: str, templates: ClaimTemplateLister) -> TemplateClaims:
+    """Return the claims that templates make for the pods of a template.
+
+    A pod shares a claim of the PodGroup of its Job that it names alike: by the same name, from the same template
+    (BindTo in dynamic-resource-allocation/resourceclaim, v1.37).
+    """
+    spec, group_claims = view.pod.spec, view.group_claims
+    if not group_claims or spec is None:
+        return TemplateClaims(find_pod_claims(view.pod, namespace, templates), NO_CLAIMS)
+    own = [claim for claim in spec.resource_claims or () if claim not in group_claims]
+    pod = msgspec.structs.replace(view.pod, spec=msgspec.structs.replace(spec, resource_claims=own))
+    each = find_pod_claims(pod, namespace, templates)
+    if each.unknown:
+        return TemplateClaims(each, each)
+    group = Pod(metadata=view.pod.metadata, spec=PodSpec(resource_claims=list(group_claims)))
+    shared = find_pod_claims(group, namespace, templates)
+    return TemplateClaims(shared if shared.unknown else each, shared)
 
 
 def counts_devices(caps: Iterable[ActiveCap], review: LeastAmountsReview | None) -> bool:

@@ -106,6 +106,7 @@ class PlannedPods:
             amounts = cap.compute_charge(pods.template).amounts + pods.claims.compute_charge(cap)
             requested.append((pods.replicas, amounts))
         pods, *others = workload.pod_sets
-        is_one_pod = pods.replicas.count == 1 and not (others or pods.claims.claims)
+        is_one_pod = pods.replicas.count == 1 and not (others or pods.kinds_of_claims)
         explained = pods.template if cap.derived and is_one_pod else None
-        return CapCharge(cap, current, sum_pod_sets(requested), may_exceed=False, pod=explained)
+        amounts = sum_pod_sets(requested) + workload.sum_shared(cap)
+        return CapCharge(cap, current, amounts, may_exceed=False, pod=explained)

@@ -216,9 +216,13 @@ class PlannedLimits:
         for pods in workload.pod_sets:
             if pods.view.is_template or not self._find_stored(pods.view).pod_count:
                 namespace, least = self.decoded_request.request.namespace, self.view.start_least_amounts()
-                claims = claim_forecast.find_pod_claims(pods.template, namespace, templates).with_review(least)
+                found = claim_forecast.find_template_claims(pods.view, namespace, templates)
                 # a user reads the findings about every pod
-                pods = replace(pods, claims=msgspec.structs.replace(claims, is_controlled=False))  # noqa: PLW2901
+                claims = msgspec.structs.replace(found.each.with_review(least), is_controlled=False)
+                # those of the PodGroup of a Job are made before its pods
+                starts = pods.replicas.count > 0 and not self._find_stored(pods.view).pod_count
+                shared = found.shared.with_review(least) if starts and not claims.unknown else claim_forecast.NO_CLAIMS
+                pods = replace(pods, claims=claims, shared=shared)  # noqa: PLW2901  # the same pods, with more
             pod_sets.append(pods)
         return replace(workload, pod_sets=tuple(pod_sets))
 
@@ -247,6 +251,7 @@ class PlannedLimits:
             yield f"{default} in namespace {namespace}"
         for pods in workload.pod_sets:
             yield from self._describe_claims(pods.claims, caps)
+            yield from self._describe_claims(pods.shared, caps)
             yield from _describe_unknown_classes(pods.template, caps)
 
     def _describe_claims(self, claims: claim_forecast.PodClaims, caps: Sequence[ActiveCap]) -> Iterator[str]:

@@ -151,7 +151,8 @@ class QuotaForecaster(msgspec.Struct, frozen=True):
         """Return what pods add to a quota that counts some of each template."""
         charged = list(self.charge_pods(workload, quota))
         before = sum((multiply(pods.per_pod, count) for pods, count in zip(charged, counted, strict=True)), NO_AMOUNTS)
-        return sum_pod_sets((pods.pods.replicas, pods.per_pod) for pods in charged).find_shortfall(before)
+        increase = sum_pod_sets((pods.pods.replicas, pods.per_pod) for pods in charged).find_shortfall(before)
+        return sum((pods.shared for pods, count in zip(charged, counted, strict=True) if not count), increase)
 
     def _counts_claims(self, quota: core.ResourceQuota) -> bool:
         spec = quota.spec or core.ResourceQuotaSpec()
@@ -175,17 +176,19 @@ class QuotaForecaster(msgspec.Struct, frozen=True):
                     yield _create_missing_problem(quota, key, pods, containers)
             if not missing:
                 charged_pods.append(charged)
-        old_pods = self.charge_pods(old_workload, quota) if old_workload is not None else ()
-        counted = sum_pod_sets((pod.pods.replicas, pod.per_pod) for pod in old_pods)
+        old_pods = tuple(self.charge_pods(old_workload, quota)) if old_workload is not None else ()
+        shared = sum((pod.shared for pod in old_pods), NO_AMOUNTS)
+        counted = sum_pod_sets((pod.pods.replicas, pod.per_pod) for pod in old_pods) + shared
         for forecast in forecast_resources(charged_pods, limit, counted, lambda: used):
             yield forecast.problem
 
     def charge_pods(self, workload: ForecastWorkload, quota: core.ResourceQuota) -> Iterator[ChargedPods]:
-        """Yield the pods of each template with what one of them surely adds to a quota."""
+        """Yield the pods of each template with what one of them, and the claims that they share, surely add."""
         for pods in workload.pod_sets:
             claimed = self._charge_claims(pods.template, pods.claims, quota)
             own = _charge_pod(pods.template, quota, workload.defaults, is_across=pods.reaches_namespaces)
-            yield ChargedPods(pods, own + claimed, claimed)
+            shared = self._charge_claims(core.Pod(), pods.shared, quota)
+            yield ChargedPods(pods, own + claimed, claimed, shared=shared)
 
     def _forecast_claims(
         self, pod: core.Pod, claims: claim_forecast.PodClaims, quota: core.ResourceQuota

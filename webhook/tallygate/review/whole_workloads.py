@@ -214,13 +214,13 @@ def _require_seen_template(workload: ForecastWorkload, old_workload: ForecastWor
 
 def _find_unseen_class(pods: ForecastPods, cap: ActiveCap) -> UnseenClass | None:
     """Return a class that is not seen, and decides what pods of a template, or the claims for them, count."""
-    of_claims = map(cap.find_unseen_class_of_claim, pods.claims.claims)
+    of_claims = map(cap.find_unseen_class_of_claim, pods.kinds_of_claims)
     return charged_requests.examine_pod_classes(cap, pods.template).unseen or next(filter(None, of_claims), None)
 
 
 def _may_count_by_mapping(pods: ForecastPods, cap: ActiveCap) -> bool:
     """Return whether pods of a template, or the claims for them, may count by another mapping of a class."""
-    of_claims = any(cap.may_count_claim_by_mapping(claim) for claim in pods.claims.claims)
+    of_claims = any(cap.may_count_claim_by_mapping(claim) for claim in pods.kinds_of_claims)
     return of_claims or charged_requests.examine_pod_classes(cap, pods.template).may_count
 
 
@@ -239,7 +239,7 @@ def _sum_charges(workload: ForecastWorkload, cap: ActiveCap) -> Amounts:
             charged_requests.compute_pod_charge(cap, pods.template).amounts + pods.claims.compute_charge(cap),
         )
         for pods in workload.pod_sets
-    )
+    ) + workload.sum_shared(cap)
 
 
 def create_whole_problems(

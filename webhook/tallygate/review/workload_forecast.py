@@ -83,13 +83,23 @@ class ChargedPods:
     """The pods of one template, and the charge of each of them, with its claims.
 
     `claimed` is the part of the amounts that the claims of one pod request. `least` are the names of which these get at
-    least an amount, by the devices that are published now: a forecast under them is never permanent.
+    least an amount, by the devices that are published now: a forecast under them is never permanent. `shared` is the
+    charge of the claims that are made once for all of the pods.
     """
 
     pods: ForecastPods
     per_pod: Amounts
     claimed: Amounts = NO_AMOUNTS
     least: frozenset[str] = frozenset()
+    shared: Amounts = NO_AMOUNTS
+
+    def sum_amounts(self, name: str) -> int:
+        """Return the amount of a name of all the pods, with the claims that they share."""
+        return self.per_pod.get(name, 0) * self.pods.replicas.count + self.shared.get(name, 0)
+
+    def counts(self, name: str) -> bool:
+        """Return whether the pods, or the claims that they share, have an amount of a name."""
+        return name in self.per_pod or name in self.shared
 
 
 ChargedReader = Callable[[], Amounts | None]
@@ -105,9 +115,10 @@ def forecast_resources(
     none by an autoscaler, have no forecast.
     """
     charged_pods = [pod for pod in charged_pods if pod.pods.replicas.count or pod.pods.replicas.most]
-    requested = sum_pod_sets((pod.pods.replicas, pod.per_pod) for pod in charged_pods)
+    shared = sum((pod.shared for pod in charged_pods), NO_AMOUNTS)
+    requested = sum_pod_sets((pod.pods.replicas, pod.per_pod) for pod in charged_pods) + shared
     increase = requested.find_shortfall(before)
-    for name in sorted({name for pod in charged_pods for name in pod.per_pod} & limit.hard.keys()):
+    for name in sorted({name for pod in charged_pods for name in (*pod.per_pod, *pod.shared)} & limit.hard.keys()):
         shares = _select_shares(charged_pods, name)
         forecast = _ResourceForecast(shares, limit, name, limit.find_reach(name))
         if requested.get(name, 0) > forecast.reach.now:
@@ -129,7 +140,7 @@ def _select_shares(charged_pods: Sequence[ChargedPods], name: str) -> tuple[Char
 
     It is never empty, since one of the pods requests the resource.
     """
-    shares = [pod for pod in charged_pods if name in pod.per_pod]
+    shares = [pod for pod in charged_pods if pod.counts(name)]
     first = [share for share in shares if share.pods.replicas.is_first]
     separate = [[share] for share in shares if share.pods.replicas.is_separate and not share.pods.replicas.is_first]
     alternatives = [first, *separate] if first else separate
@@ -139,7 +150,7 @@ def _select_shares(charged_pods: Sequence[ChargedPods], name: str) -> tuple[Char
 
 
 def _sum_amounts(pods: Iterable[ChargedPods], name: str) -> int:
-    return sum(pod.per_pod[name] * pod.pods.replicas.count for pod in pods)
+    return sum(pod.sum_amounts(name) for pod in pods)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +167,8 @@ class _ResourceForecast:
 
     @property
     def per_pod(self) -> int:
-        """The smallest amount of one pod."""
-        return min(share.per_pod[self.name] for share in self.shares)
+        """The smallest amount of one pod; 0 if they only share a claim."""
+        return min(share.per_pod.get(self.name, 0) for share in self.shares)
 
     @property
     def replicas(self) -> ReplicaCount:
@@ -181,12 +192,23 @@ class _ResourceForecast:
         """True if the amounts are the least that the pods get."""
         return any(self.name in share.least for share in self.shares)
 
+    @property
+    def _shared(self) -> int:
+        return sum(share.shared.get(self.name, 0) for share in self.shares)
+
     def _sum_amounts(self) -> int:
-        return sum(share.per_pod[self.name] * share.pods.replicas.count for share in self.shares)
+        return _sum_amounts(self.shares, self.name)
+
+    def _count_pods_within(self, amount: int) -> int:
+        """Return how many of the pods run within an amount, beside the claims that they share."""
+        left = amount - self._shared
+        if left < 0:
+            return 0
+        return left // self.per_pod if self.per_pod else self.replicas.count
 
     def forecast_never(self, charged: int, before: int) -> Forecast:
         """Return the forecast for more pods than the limit ever allows, of whose amount `before` is charged already."""
-        fit, later = (max(most, 0) // self.per_pod for most in (self.reach.now, self.reach.ever))
+        fit, later = map(self._count_pods_within, (self.reach.now, self.reach.ever))
         limit = self._describe_limit()
         if is_temporary := self._sum_amounts() <= self.reach.ever:
             end = f"{'not all' if fit else 'none'} of them can run before the limit is larger"
@@ -199,7 +221,7 @@ class _ResourceForecast:
         else:
             end = f"{'at most ' * self.is_least}{fit} of them can run at a time"
             free = max(self.limit.hard[self.name] - charged, 0)
-            if (now := (free + min(before, charged)) // self.per_pod) < fit:
+            if (now := self._count_pods_within(free + min(before, charged))) < fit:
                 limit = f"{limit}, free {format_amount(self.name, free)}"
                 end = f"{'at most ' * self.is_least}{now or 'none'} of them can run now, and {fit} at a time"
         return self._create_forecast(
@@ -211,7 +233,11 @@ class _ResourceForecast:
 
     def forecast_autoscaling(self) -> Iterator[Forecast]:
         """Yield a forecast if the limit allows the pods, but not those that an autoscaler may add."""
-        scaled = [share for share in self.shares if share.pods.replicas.most > share.pods.replicas.count]
+        scaled = [
+            share
+            for share in self.shares
+            if self.name in share.per_pod and share.pods.replicas.most > share.pods.replicas.count
+        ]
         if not any(
             share.pods.old_template is None or share.pods.is_rollout or share.pods.replicas.most > share.pods.old_most
             for share in scaled
@@ -280,14 +306,16 @@ class _ResourceForecast:
 
     def _describe_waiting(self, missing: int) -> str:
         """Return how many pods wait while this amount is missing."""
-        if len(self.shares) > 1:
+        if not self.per_pod:
+            return "all of them wait"
+        if len(self.shares) > 1 or self._shared:
             return "some of them wait"
         waiting = -(-missing // self.per_pod)
         return f"{'at least ' * self.is_least}{waiting} wait{'s' * (waiting == 1)}"
 
     @property
     def _are_claimed(self) -> bool:
-        return any(self.name in share.claimed for share in self.shares)
+        return any(self.name in share.claimed or self.name in share.shared for share in self.shares)
 
     def _describe_request(self, amount: int, count: int | None = None) -> str:
         count = self.replicas.count if count is None else count
@@ -340,7 +368,10 @@ def forecast_cap(  # noqa: PLR0913, PLR0917  # a workload, a cap, and what is co
         charge = compute_charge(pods.template)
         least = pods.claims.compute_least(cap)
         claimed = pods.claims.compute_charge(cap) + least
-        charged_pods.append(ChargedPods(pods, charge.amounts + claimed, claimed, frozenset(least)))
+        least_shared = pods.shared.compute_least(cap)
+        shared = pods.shared.compute_charge(cap) + least_shared
+        at_least = least.keys() | least_shared.keys()
+        charged_pods.append(ChargedPods(pods, charge.amounts + claimed, claimed, frozenset(at_least), shared))
         if pods.replicas.count and not pods.view.is_partial:
             yield from _forecast_missing_limits(pods, cap, charge, compute_charge, workload.defaults)
             yield from _forecast_unknown_products(pods, cap)
@@ -457,6 +488,6 @@ def _forecast_unknown_products(pods: ForecastPods, cap: ActiveCap) -> Iterator[F
     new = pods.template.spec
     if old is not None and new is not None and old.resource_claims == new.resource_claims:
         return
-    for name in pods.claims.list_unknown_products(cap):
+    for name in dict.fromkeys((*pods.claims.list_unknown_products(cap), *pods.shared.list_unknown_products(cap))):
         problem = create_unknown_product_problem(cap, name, pods.view.locate(CLAIMS_FIELD))
         yield Forecast(problem, permanent=name in cap.hard, affects_all=name in cap.hard)

@@ -141,7 +141,7 @@ def _describe_unknown(workload: ForecastWorkload, caps: Sequence[ActiveCap], lim
         )
     if message := describe_unknown(workload.unknown_claims, limits):
         return message
-    claims = (claim for pods in workload.pod_sets for claim in pods.claims.claims)
+    claims = (claim for pods in workload.pod_sets for claim in pods.kinds_of_claims)
     templates = (pods.view.pod for pods in workload.pod_sets)
     if message := describe_unseen_classes(caps, claims, templates):
         return message

@@ -466,7 +466,7 @@ class ClaimController:
 
     def _delete_claims(self) -> None:
         owners = {str(pod["metadata"]["uid"]) for _, pod in self._store.list_objects("Pod") if not _has_ended(pod)}
-        owners |= {_create_group(job)["metadata"]["uid"] for _, job in self._store.list_objects("Job")}
+        owners |= {create_group(job)["metadata"]["uid"] for _, job in self._store.list_objects("Job")}
         for key, claim in list(self._store.list_objects("ResourceClaim")):
             if (uid := _get_owner_uid(claim)) and uid not in owners:
                 self._store.remove(key)
@@ -501,7 +501,7 @@ class ClaimController:
                 continue
             has_group = not (job["metadata"].get("ownerReferences") or (pod.get("spec") or {}).get("schedulingGroup"))
             if has_group and entry in ((spec.get("scheduling") or {}).get("resourceClaims") or ()):
-                return _create_group(job)
+                return create_group(job)
         return None
 
     def _has_claim(self, uid: str, name: str) -> bool:
@@ -512,9 +512,10 @@ class ClaimController:
         )
 
 
-def _create_group(job: JsonObject) -> JsonObject:
+def create_group(job: JsonObject) -> JsonObject:
     """Return the PodGroup that the Job controller makes for a Job, under the name of the Job."""
-    metadata = {"name": job["metadata"]["name"], "uid": f"{job['metadata']['uid']}-group"}
+    owners = [_create_owner_reference(job)]
+    metadata = {"name": job["metadata"]["name"], "uid": f"{job['metadata']['uid']}-group", "ownerReferences": owners}
     return {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "metadata": metadata}
 
 

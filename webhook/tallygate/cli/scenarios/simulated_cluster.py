@@ -29,7 +29,7 @@ from tallygate.admission.kinds import BUILT_IN_TARGETS, list_review_targets
 from tallygate.admission.pod_view import PodView
 from tallygate.admission.rule_index import RuleIndex
 from tallygate.cli.scenarios.api_server import ApiServer, ApiServerStore, ObjectKey
-from tallygate.cli.scenarios.controllers import ClaimController, ControllerResult, ReplicationController
+from tallygate.cli.scenarios.controllers import ClaimController, ControllerResult, ReplicationController, create_group
 from tallygate.cli.scenarios.node_publication import NodePublication
 from tallygate.cli.scenarios.scenario import Change, JsonObject, PublishedNode, Scenario
 from tallygate.cli.scenarios.scenario_document import AnnotateStep
@@ -42,6 +42,7 @@ from tallygate.gate.top_consumers import TopConsumers
 from tallygate.kube.resource_codec import Changed, Replaced, WatchEvent
 from tallygate.objects.core import Namespace
 from tallygate.policy.limit_annotations import read_overrides, select_texts
+from tallygate.review.owner_chain import POD_GROUP_KIND, POD_GROUPS
 from tallygate.review.view import ClusterView, view_state
 from tallygate.review.whole_workloads import read_workload_state
 from tallygate.state.in_memory import MemoryLedgers
@@ -191,8 +192,14 @@ class SimulatedCluster:
         return int(stored["metadata"]["resourceVersion"]) if stored and stored["metadata"]["uid"] == uid else None
 
     def read_workload(self, resource: tuple[str, str, str], namespace: str, name: str) -> bytes | None:
-        """Return the JSON of a stored object of this group, version and plural; None if it does not exist."""
+        """Return the JSON of a stored object of this group, version and plural; None if it does not exist.
+
+        The PodGroup of a Job, which is not stored, exists as long as the Job.
+        """
         group, _, plural = resource
+        if (group, plural) == (POD_GROUP_KIND[0], POD_GROUPS):
+            job = self.store.find(ObjectKey("Job", namespace, name))
+            return None if job is None else msgspec.json.encode(create_group(job))
         for (kind_group, kind), target in self._targets.items():
             if (kind_group, target.plural) == (group, plural):
                 names = (kind,) if target.definition is None else (f"{kind}.{group}", kind)
