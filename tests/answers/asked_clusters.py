@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from tallygate.accounting.cluster.pod_groups import GATES
 from tallygate.answers.answer_json import VisibleNames, convert_answer
 from tallygate.answers.asked_manifests import AskContext, answer_manifests
 from tallygate.answers.live_hours import LiveHours
@@ -39,7 +40,6 @@ NO_HOURS = LiveHours(lambda: 0, dict)
 _OTHER_OPTIONS = {"--add", "--what-if", "--replicas", "--scoring", "-l", "-A", "headroom"}
 _OTHERS = {
     "invalid_predict_arguments_are_usage_errors": "no cluster is read",
-    "pods_of_a_group_are_placed_together_or_not_at_all": "an ask does not model groups of pods",
 }
 """The recorded commands whose answers differ from those of an ask, each with the reason."""
 
@@ -47,7 +47,7 @@ _OTHERS = {
 class Ask(NamedTuple):
     """Objects as text, the objects of a cluster, and the policies: as of one recorded prediction.
 
-    `words` are the command of the prediction.
+    `words` are the command of the prediction, and `gates` the feature gates that it names.
     """
 
     name: str
@@ -56,10 +56,13 @@ class Ask(NamedTuple):
     policies: PolicySet
     namespace: str
     words: Sequence[str]
+    gates: frozenset[str] = frozenset()
 
     def build_state(self, cluster: Sequence[Object] | None = None) -> ClusterState:
         """Return the state of the cluster, or of other objects in its place."""
-        return build_state(self.cluster if cluster is None else cluster)
+        state = build_state(self.cluster if cluster is None else cluster)
+        state.require_columns().pod_groups.turn_on(self.gates)
+        return state
 
     def answer(self, state: ClusterState, visible: VisibleNames = ALL_NAMES) -> Object:
         """Return the answer as JSON."""
@@ -152,7 +155,15 @@ def list_recorded_asks() -> Iterator[Ask]:
             policies = parse([(file.name, file.read_bytes()) for file in files]).policies
             cluster = _read_cluster(folder / ask["snapshot"])
             text = (folder / ask["file"]).read_text()
-            yield Ask(f"{folder.name} {ask['file']}", text, cluster, policies, ask["namespace"], words[1:])
+            yield Ask(
+                f"{folder.name} {ask['file']}",
+                text,
+                cluster,
+                policies,
+                ask["namespace"],
+                words[1:],
+                _read_gates(ask["gates"]),
+            )
 
 
 def _read_command(words: Sequence[str]) -> Mapping[str, str]:
@@ -161,12 +172,20 @@ def _read_command(words: Sequence[str]) -> Mapping[str, str]:
     file = options.get("-f") or (words[2] if words[2:] and words[2].endswith((".yaml", ".json")) else "")
     if words[1] != "predict" or _OTHER_OPTIONS & set(words) or not file or "--snapshot" not in words:
         return {}
+    if not _read_gates(options.get("--feature-gates", "")) <= set(GATES):  # no cluster is read
+        return {}
     return {
         "file": file,
         "snapshot": options["--snapshot"],
         "policies": options.get("--policies", ""),
         "namespace": options.get("-n", "default"),
+        "gates": options.get("--feature-gates", ""),
     }
+
+
+def _read_gates(text: str) -> frozenset[str]:
+    """Return the names of the feature gates that are on."""
+    return frozenset(each.partition("=")[0] for each in text.split(",") if each.endswith("=true"))
 
 
 def _read_cluster(path: Path) -> list[Object]:

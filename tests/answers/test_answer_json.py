@@ -57,6 +57,52 @@ def test_no_name_of_the_cluster_is_in_an_answer_for_someone_without_rights(ask: 
     assert MARK not in json.dumps(ask.answer(state, NO_NAMES))
 
 
+def create_group(name: str, **spec: Any) -> Object:
+    """Return a PodGroup of team-a that the scheduler has tried."""
+    status = {"conditions": [{"type": "PodGroupInitiallyScheduled", "status": "True"}]}
+    policy = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+    return {
+        "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": "team-a", "uid": name},
+        "spec": {**policy, **spec},
+        "status": status,
+    }
+
+
+def create_waiting(name: str, group: str, **spec: Any) -> Object:
+    """Return a pod of a group of team-a that waits, with a hidden name."""
+    container = {"name": "main", "image": "x"}
+    spec = {"priority": 0, "schedulingGroup": {"podGroupName": group}, "containers": [container], **spec}
+    return {"kind": "Pod", "metadata": {"name": f"{name}-{MARK}", "namespace": "team-a"}, "spec": spec}
+
+
+CLAIMING = {"resourceClaims": [{"name": "c", "resourceClaimName": f"missing-{MARK}"}]}
+DEVICE_KINDS = ("ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "ResourceSlice", "DeviceTaintRule")
+GROUPS = {
+    "gated": create_waiting("gated", "gang", schedulingGates=[{"name": "later"}]),
+    "missing claim": create_waiting("claiming", "gang", **CLAIMING),
+    "parent": create_group("gang", parentCompositePodGroupName=f"parent-{MARK}"),
+}
+
+
+@pytest.mark.parametrize("other_object", GROUPS.values(), ids=GROUPS)
+def test_the_other_pods_of_a_group_have_names_for_who_may_list_pods_there(other_object: Object) -> None:
+    """Hide them from a user who may create pods in the namespace, and may list none."""
+    cluster = [
+        node("n1") | {"kind": "Node"},
+        *({"kind": f"{kind}List", "items": []} for kind in ("PodGroup", *DEVICE_KINDS)),
+        create_group("gang"),
+        other_object,
+    ]
+    text = create_asked_pod("asked", schedulingGroup="{podGroupName: gang}")
+    state = build_state(cluster)
+    hidden = json.dumps([answer(text, state, visible) for visible in (NO_NAMES, VisibleNames(frozenset({"team-b"})))])
+    assert MARK in json.dumps(answer(text, state))
+    assert MARK in json.dumps(answer(text, state, VisibleNames(frozenset({"team-a"}))))
+    assert MARK not in hidden
+    assert "gang" in hidden
+
+
 def test_the_marks_are_in_the_answers_for_someone_with_all_rights() -> None:
     shown = [ask.name for ask in RECORDED if MARK in json.dumps(ask.answer(ask.build_state(mark_names(ask))))]
     assert len(shown) > len(RECORDED) // 3, shown

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from copy import copy
 from typing import Any
 
 import pytest
@@ -37,6 +38,7 @@ def describe(state: ClusterState) -> dict[str, Any]:
         "used": {nodes.get_name(index): dict(nodes.get_used(index)) for index in nodes.get_indices().tolist()},
         "claims": {} if devices is None else {key: claim.status for key, claim in devices.claims.items()},
         "templates": {} if devices is None else dict(devices.templates),
+        "groups": {name: copy(value) for name, value in vars(cluster.pod_groups).items()},
         "stored templates": {
             (record.namespace, record.name): record.content
             for namespace in state.claim_templates.list_namespaces()

@@ -231,6 +231,53 @@ def test_what_is_guaranteed_to_others_is_not_free_here_and_may_not_start() -> No
     assert strip.text == "nvidia.com/gpu: 1 used, 12 guaranteed to other namespaces, 3 free of 16, warns above 8"
 
 
+def create_members(name: str, pods: int, gpus: int, quorum: int) -> list[Object]:
+    """Return a PodGroup of team-a, and pods of it that wait."""
+    group = {
+        "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": "team-a", "uid": name},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": quorum}}},
+        "status": {"conditions": [{"type": "PodGroupInitiallyScheduled", "status": "True"}]},
+    }
+    spec: dict[str, Any] = {"schedulingGroup": {"podGroupName": name}}
+    return [group, *(create_pod(f"{name}-{number}", gpus, **spec) for number in range(pods))]
+
+
+def test_the_waiting_pods_of_a_group_are_tried_together() -> None:
+    """Show what each gets: one group fits, and of the other one all wait, though one of its pods would fit."""
+    cluster = create_cluster(*create_members("fits", 2, 2, 2), *create_members("large", 3, 3, 3), gpus=8, nodes="a")
+    waiting = show_usage(cluster)["waiting"]
+    assert [(each["names"], each["verdict"]) for each in waiting] == [
+        (["fits-0", "fits-1"], "fits now"),
+        (["large-0"], "not now"),
+        (["large-1"], "not now"),
+        (["large-2"], "not now"),
+    ]
+    assert waiting[1]["sentence"].startswith(
+        "pod group is unschedulable, minCount (3) cannot be satisfied: 1 scheduled"
+    )
+    assert waiting[2]["sentence"].startswith("0/1 nodes are available: 1 Insufficient nvidia.com/gpu.")
+    assert waiting[3]["sentence"].startswith("minCount (3) cannot be satisfied: 1 scheduled, 1 remaining")
+
+
+def test_the_pods_of_a_large_group_are_one_line() -> None:
+    """Count no pod of it as left out: the group is tried once."""
+    (waiting,) = show_usage(create_cluster(*create_members("gang", 60, 1, 60), gpus=10, nodes="abcdef"))["waiting"]
+    assert (waiting["pods"], len(waiting["names"]), waiting["verdict"]) == (60, 10, "fits now")
+
+
+def test_a_group_for_which_the_time_is_too_short_is_not_predicted_and_takes_nothing() -> None:
+    """End the time within the first group; predict the pod behind it as if the group had no nodes."""
+    cluster = create_cluster(*create_members("gang", 3, 2, 3), create_pod("alone", 8), gpus=8, nodes="a")
+    answers = iter([True, True, False])
+    waiting = show_usage(cluster, start_part=lambda: lambda: next(answers, True))["waiting"]
+    assert [(each["names"], each["verdict"]) for each in waiting] == [
+        (["gang-0", "gang-1", "gang-2"], None),
+        (["alone"], "fits now"),
+    ]
+    assert waiting[0]["sentence"].startswith("not predicted")
+
+
 def test_more_waiting_pods_than_are_predicted_are_counted() -> None:
     pods = [create_pod(f"w-{number}", 9, nodeSelector={"n": str(number)}) for number in range(60)]
     waiting = show_usage(create_cluster(*pods))["waiting"]

@@ -13,7 +13,7 @@ import yaml
 from tallygate.admission.kinds import SCALABLE_KINDS
 from tallygate.admission.self_registration import REGISTRATION_ANNOTATION
 from tallygate.admission.webhook_configuration import ServiceTarget
-from tallygate.cluster.kinds import KINDS
+from tallygate.cluster.kinds import KINDS, POD_GROUP_RESOURCE
 from tallygate.policy.known_kinds import KNOWN_KINDS
 from tallygate.policy.workload_kinds import WorkloadKind
 from tests.admission.plain_configurations import create_plain_configurations
@@ -129,8 +129,9 @@ def _add_kinds(roles: Path, kinds: Iterable[WorkloadKind], verb: str) -> str:
 def _add_watched_kinds(roles: Path) -> str:
     """Return the roles of a component, with a rule for each API group of the kinds that make the state of a cluster."""
     resources: dict[str, list[str]] = {}
-    for kind in KINDS.values():
-        resources.setdefault(kind.version.rpartition("/")[0], []).append(kind.resource)
+    watched = [*((kind.version, kind.resource) for kind in KINDS.values()), POD_GROUP_RESOURCE[:2]]
+    for version, resource in watched:
+        resources.setdefault(version.rpartition("/")[0], []).append(resource)
     rules = "".join(
         f"- apiGroups: [{group or _CORE}]\n  resources: [{', '.join(names)}]\n"
         "  # watched, where they are served: answers are made from them\n  verbs: [list, watch]\n"

@@ -9,10 +9,10 @@ import yaml
 
 from tallygate.admission.webhook_configuration import CONFIGURATION_NAME
 from tallygate.cli.serve.ask_command import serve_ask
-from tallygate.cluster.kinds import CREATOR_RESOURCES, KINDS
+from tallygate.cluster.kinds import CREATOR_RESOURCES, KINDS, POD_GROUP_RESOURCE, POD_GROUPS
 from tallygate.kube.client import ClientConfig
 from tallygate.server.controllers.ask_address_controller import parse_ask_host
-from tallygate.server.controllers.informers import FORECAST_RESOURCES, ClusterInformers
+from tallygate.server.controllers.asked_cluster import AskedCluster
 from tallygate.server.settings.sources import load_settings
 from tallygate.server.settings.table import Settings
 from tallygate.state.kubernetes import cap_ledger
@@ -179,7 +179,8 @@ def test_it_may_only_read_what_answers_need_and_create_reviews_that_are_never_st
         for name in each["resources"]
     }
     mutating, validating = "mutatingwebhookconfigurations", "validatingwebhookconfigurations"
-    watched = [(kind.version.rpartition("/")[0], kind.resource) for kind in KINDS.values()]
+    versions = [*((kind.version, kind.resource) for kind in KINDS.values()), POD_GROUP_RESOURCE[:2]]
+    watched = [(version.rpartition("/")[0], resource) for version, resource in versions]
     live = [(version.rpartition("/")[0], resource) for version, resource, _ in CREATOR_RESOURCES]
     assert read == {
         *((*resource, "list", "watch") for resource in (*watched, (cap_ledger.GROUP, cap_ledger.PLURAL))),
@@ -220,8 +221,8 @@ def test_it_may_read_what_the_checks_of_the_gate_need_in_the_namespace_that_it_r
 
 def test_its_rights_are_those_of_its_watches() -> None:
     config = ClientConfig("https://127.0.0.1", object(), str)  # type: ignore[arg-type]  # never called
-    watches = ClusterInformers(config, others=FORECAST_RESOURCES).list_statuses()
-    assert {status.name for status in watches} == {kind.resource for kind in KINDS.values()}
+    watches = AskedCluster(config).list_watches()
+    assert {status.name for status in watches} == {*(kind.resource for kind in KINDS.values()), POD_GROUPS}
 
 
 def test_every_permission_has_a_comment_with_its_reason_and_none_a_wildcard() -> None:

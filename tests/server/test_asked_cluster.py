@@ -139,6 +139,130 @@ def test_an_ask_is_answered_over_what_is_stored_each_time_alike(tmp_path: Path) 
     assert first["objects"] == second["objects"]
 
 
+GROUPS = "/apis/scheduling.k8s.io/v1beta1/podgroups"
+GANG = b"""
+apiVersion: scheduling.k8s.io/v1beta1
+kind: PodGroup
+metadata: {name: gang, namespace: team-a}
+spec: {schedulingPolicy: {gang: {minCount: 2}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: large, namespace: team-a}
+spec:
+  schedulingGroup: {podGroupName: gang}
+  containers: [{name: main, image: x, resources: {requests: {cpu: 5}}}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: small, namespace: team-a}
+spec:
+  schedulingGroup: {podGroupName: gang}
+  containers: [{name: main, image: x, resources: {requests: {cpu: 1}}}]
+"""
+TRIED = {
+    **store({"metadata": {"name": "tried", "namespace": "team-a"}}),
+    "status": {"conditions": [{"type": "PodGroupInitiallyScheduled", "status": "True"}]},
+}
+
+
+def list_gang_verdicts(asked: AskedCluster, body: bytes = GANG) -> list[str]:
+    """Return the verdicts on the pods of the gang."""
+    answerer = Answerer(asked.open_state, PolicySet, lambda: 0.0)
+    content = json.loads(answerer.answer(read_objects(body), "team-a", VisibleNames()))
+    return [each["verdict"] for item in content["objects"] for each in item["predictions"]]
+
+
+def test_the_pods_of_a_group_are_placed_together_where_pod_groups_are_served(tmp_path: Path) -> None:
+    with run_cluster(tmp_path) as (cluster, asked):
+        cluster.objects[GROUPS] = [TRIED]
+        asked.start()
+        try:
+            assert eventually(lambda: asked.check().ready)
+            verdicts = [list_gang_verdicts(asked), list_gang_verdicts(asked, GANG.replace(b"cpu: 5", b"cpu: 2"))]
+        finally:
+            asked.stop()
+    assert verdicts == [["not now", "not now"], ["fits now", "fits now"]]
+
+
+def test_pod_groups_that_are_served_later_are_known_then(tmp_path: Path) -> None:
+    """Be ready and answer without them before, as an older API server does not serve the kind."""
+    with run_cluster(tmp_path) as (cluster, asked):
+        asked.start()
+        try:
+            assert eventually(lambda: asked.check().ready)
+            assert list_gang_verdicts(asked) == ["unknown", "unknown"]
+            cluster.objects[GROUPS] = [TRIED]
+            assert eventually(lambda: "not now" in list_gang_verdicts(asked))
+        finally:
+            asked.stop()
+
+
+def test_the_pods_of_groups_that_may_not_be_listed_are_unknown(tmp_path: Path) -> None:
+    with run_cluster(tmp_path) as (cluster, asked):
+        cluster.error_statuses[GROUPS] = 403
+        asked.start()
+        try:
+            assert eventually(lambda: asked.check().ready)
+            assert list_gang_verdicts(asked) == ["unknown", "unknown"]
+        finally:
+            asked.stop()
+
+
+def test_a_claim_that_is_reserved_for_a_group_shows_the_feature_gate(tmp_path: Path) -> None:
+    """Count it as on from then on, with the claim as one of the group."""
+    shared = claim("shared", allocated=["a/d0"])
+    shared["status"]["reservedFor"] = [
+        {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "gang", "uid": "g"}
+    ]
+    with run_cluster(tmp_path) as (cluster, asked):
+        cluster.objects[f"/apis/{RESOURCE}/resourceclaims"] = [store(shared)]
+        asked.start()
+        try:
+            assert eventually(lambda: is_known(asked))
+            with asked.open_state(1.0) as opened:
+                columns = opened.state.require_columns()
+                assert columns.pod_groups.has_claim_gate
+                assert columns.devices is not None
+                (stored,) = columns.devices.claims.values()
+        finally:
+            asked.stop()
+    assert [consumer.resource for consumer in (stored.status and stored.status.reserved_for) or ()] == ["podgroups"]
+
+
+def test_the_stored_pods_of_a_group_count_for_its_quorum(tmp_path: Path) -> None:
+    """Have one pod that runs and one that waits of a gang of three, and ask about the third."""
+    gang = {
+        "metadata": {"name": "gang", "namespace": "team-a"},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": 3}}},
+    }
+    spec = {
+        "priority": 0,
+        "schedulingGroup": {"podGroupName": "gang"},
+        "containers": [{"name": "main", "image": "x", "resources": {"requests": {"cpu": "1"}}}],
+    }
+    third = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "third", "namespace": "team-a"}, "spec": spec}
+    with run_cluster(tmp_path) as (cluster, asked):
+        cluster.objects[GROUPS] = [TRIED, store(gang)]
+        cluster.objects["/api/v1/pods"] += [
+            store({"metadata": {"name": "runs", "namespace": "team-a"}, "spec": {**spec, "nodeName": "a"}}),
+            store({"metadata": {"name": "waits", "namespace": "team-a"}, "spec": spec}),
+        ]
+        asked.start()
+        try:
+            assert eventually(lambda: asked.check().ready)
+            verdicts = list_gang_verdicts(asked, json.dumps(third).encode())
+            waiting = show_usage(asked)["waiting"]
+        finally:
+            asked.stop()
+    assert verdicts == ["fits now"]
+    assert [(each["names"], each["verdict"]) for each in waiting] == [(["waits"], "not now")]
+    assert waiting[0]["sentence"] == (
+        "kube-scheduler does not try the pod yet: waiting for minCount pods from a gang to appear in scheduling queue: "
+        "2 of 3 pods of PodGroup gang exist"
+    )
+
+
 def test_what_may_not_be_listed_is_not_known(tmp_path: Path) -> None:
     with run_cluster(tmp_path) as (cluster, asked):
         cluster.error_statuses[f"/apis/{RESOURCE}/resourceclaims"] = 403

@@ -1,6 +1,7 @@
 """The scheduler cache: after any watch events it equals a cache that is made from a final list."""
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from hypothesis import given
@@ -10,6 +11,7 @@ from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.cluster.ingest import ingest
 from tallygate.accounting.cluster.pod_info import PodInfo
 from tallygate.kube.resource_codec import Replaced, WatchEvent
+from tallygate.objects.scheduling import SchedulingPod
 from tallygate.state.informers.named_stores import (
     DEVICE_CLASS_CODEC,
     NAMESPACE_CODEC,
@@ -35,7 +37,7 @@ class ClusterStores:
         self.scheduler_cache = SchedulerCache(
             self.nodes, self.namespaces, self.device_classes, NodePoolStore(), NodeClaimStore()
         )
-        self._codec = self.scheduler_cache.create_pod_codec(self.pods)
+        self._codec = self.scheduler_cache.create_pod_codec(self.pods, has_groups=True)
         self.revision = 1
         self.nodes.apply(Replaced([], 1))
         self.namespaces.apply(Replaced([], 1))
@@ -84,15 +86,23 @@ class ClusterStores:
 
 
 def describe_cluster(cluster: Cluster) -> dict[str, Any]:
-    """Return the nodes and the pods of a cluster."""
-    nodes = cluster.nodes
+    """Return the nodes and the pods of a cluster, and those of its PodGroups."""
+    nodes, groups = cluster.nodes, cluster.pod_groups
     return {
         "nodes": {
             nodes.get_name(index): (nodes.get_allocatable(index), nodes.get_used(index))
             for index in nodes.get_indices().tolist()
         },
         "pods": {each.uid: (each.node, each.nominated_node, dict(each.group.requests)) for each in cluster.list_pods()},
+        "groups": {
+            key: [_list_uids(groups.list_placed(key)), _list_uids(groups.list_pending(key)), groups.list_pod_uids()]
+            for key in (("team-a", "first"), ("team-a", "second"))
+        },
     }
+
+
+def _list_uids(pods: Iterable[SchedulingPod]) -> list[str]:
+    return sorted((pod.metadata and pod.metadata.uid) or "" for pod in pods)
 
 
 def describe_final_list(stores: ClusterStores, items: list[dict[str, Any]]) -> dict[str, Any]:
@@ -216,13 +226,18 @@ def test_a_pod_with_thousands_of_labels_has_none_and_is_counted() -> None:
 
 _UIDS = st.sampled_from("abcd")
 _PODS = st.builds(
-    lambda uid, node, gpus, phase: pod(
-        uid, 1, gpus, spec={"nodeName": node} if node else {"nodeName": None}, status={"phase": phase}
+    lambda uid, node, gpus, phase, group: pod(
+        uid,
+        1,
+        gpus,
+        spec={"nodeName": node or None, "schedulingGroup": {"podGroupName": group}},
+        status={"phase": phase},
     ),
     _UIDS,
     st.sampled_from(["n1", "n2", ""]),
     st.sampled_from("123"),
     st.sampled_from(["Running", "Succeeded"]),
+    st.sampled_from(["first", "second", None]),
 )
 _STEPS = st.lists(
     st.one_of(

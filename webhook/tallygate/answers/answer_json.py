@@ -22,6 +22,7 @@ from tallygate.answers.answer_records import HIDDEN_DEVICE, HIDDEN_NODE
 from tallygate.answers.asked_headroom import HeadroomAnswer
 from tallygate.answers.asked_manifests import Answer, ObjectAnswer
 from tallygate.answers.columns import API_VERSION, FINDINGS
+from tallygate.answers.group_predictions import hide_group_members
 from tallygate.answers.prediction_json import convert_capacities, convert_predictions
 from tallygate.answers.usage_report import format_time
 from tallygate.cluster.cluster_state import ClusterState
@@ -143,11 +144,13 @@ class Redactor:
 
     def redact_prediction(self, prediction: Dict) -> Dict:
         """Return a prediction by the rule of each key."""
-        return {key: self._rules[key](value) for key, value in prediction.items()}
+        shown = {key: self._rules[key](value) for key, value in prediction.items()}
+        return shown if self._visible.shows(prediction["object"]["namespace"]) else _hide_group(shown)
 
     def redact_capacity(self, capacity: Dict) -> Dict:
         """Return the number of further copies of a pod by the rule of each key."""
-        return {key: self._capacity_rules[key](value) for key, value in capacity.items()}
+        shown = {key: self._capacity_rules[key](value) for key, value in capacity.items()}
+        return shown if self._visible.shows(capacity["object"]["namespace"]) else _hide_group(shown)
 
     def hide_names(self, text: str) -> str:
         """Return a text without the names of nodes, pools and devices, unless nodes may be listed."""
@@ -284,6 +287,16 @@ class Redactor:
             }
             for change, nodes in nodes_by_change.items()
         ]
+
+
+def _hide_group(record: Dict) -> Dict:
+    """Return a record without the names that its texts have from the others of a PodGroup, in the same namespace."""
+    texts = {key: record[key] for key in ("message", "holdReason") if record.get(key)}
+    return {
+        **record,
+        **{key: hide_group_members(text) for key, text in texts.items()},
+        "unknown": list(map(hide_group_members, record["unknown"])),
+    }
 
 
 def _keep(value: Any) -> Any:

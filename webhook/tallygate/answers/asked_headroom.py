@@ -14,7 +14,7 @@ from tallygate.accounting.node_shape import NodeShape
 from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.accounting.scheduling.remaining_capacity import RemainingCapacity, compute_remaining_capacity
-from tallygate.answers.asked_manifests import AskContext, AskProgress, list_acting
+from tallygate.answers.asked_manifests import AskContext, AskProgress, list_acting, list_asked_groups
 from tallygate.answers.pods_to_place import (
     DeviceClaimObject,
     PodsInFiles,
@@ -127,7 +127,8 @@ def answer_headroom(manifests: Sequence[Manifest], context: AskContext) -> Headr
     in_files = _read_pods(manifests, context, progress)
     cluster = context.state.require_columns()
     limits = CapacityLimits(context.check_time, MAX_ROWS)
-    capacities = compute_capacities(in_files, context.policies, cluster, progress, limits)
+    with cluster.pod_groups.apply(list_asked_groups(manifests, context.namespace)):
+        capacities = compute_capacities(in_files, context.policies, cluster, progress, limits)
     return HeadroomAnswer(
         tuple(capacities),
         in_files.unread,

@@ -16,6 +16,7 @@ from tallygate.accounting.scheduling.placement import open_placement_session
 from tallygate.accounting.scheduling.scoring import DEFAULT_SCORING
 from tallygate.admission.kinds import list_review_targets
 from tallygate.answers.checker import CheckedObject
+from tallygate.answers.group_predictions import open_group_predictions
 from tallygate.answers.new_node_lines import predict_admitted
 from tallygate.answers.pods_to_place import DeviceClaimObject, PodsInFiles, PodsToPlace, create_pods_in_files
 from tallygate.answers.prediction_details import PredictionDetails
@@ -30,6 +31,7 @@ from tallygate.manifests.kind_manifests import ManifestsError
 from tallygate.manifests.manifest_objects import Manifest
 from tallygate.manifests.typed_objects import create_subject
 from tallygate.objects.devices import ResourceClaimTemplate
+from tallygate.objects.scheduling import PodGroup
 from tallygate.policy.model import POLICY_GROUP, PolicySet
 
 T = TypeVar("T")
@@ -121,7 +123,12 @@ def answer_manifests(manifests: Sequence[Manifest], context: AskContext) -> Answ
     """
     progress = AskProgress(context.check_time)
     in_files = _read_pods(manifests, context, progress)
-    with _apply_templates(manifests, context), in_files.apply_claims(context.state.require_columns()):
+    cluster, groups = context.state.require_columns(), list_asked_groups(manifests, context.namespace)
+    with (
+        _apply_templates(manifests, context),
+        in_files.apply_claims(cluster),
+        cluster.pod_groups.apply(groups),
+    ):
         reviewed = review_pods(in_files, _create_review_context(manifests, context, progress))
         predictions = _predict_all(reviewed, context, progress)
     targets = list_review_targets(context.policies)
@@ -170,6 +177,12 @@ def _ignore(_: str) -> None:
     """Ignore the message about an object whose kind is not read: the review has a finding about it."""
 
 
+def list_asked_groups(manifests: Iterable[Manifest], namespace: str) -> list[PodGroup]:
+    """Return the PodGroups among the objects, which act as if they were stored."""
+    applied = (item for _, item in list_applied_objects(manifests, namespace, DEFAULT_LIMITS))
+    return [item for item in applied if isinstance(item, PodGroup)]
+
+
 @contextmanager
 def _apply_templates(manifests: Iterable[Manifest], context: AskContext) -> Generator[None]:
     applied = (item for _, item in list_applied_objects(manifests, context.namespace, DEFAULT_LIMITS))
@@ -189,10 +202,13 @@ def _predict_all(
     cluster = context.state.require_columns()
     shapes = merge_shapes(context.policies.node_shapes, cluster.pools.list_shapes())
     predictions: dict[FindingSubject, list[PredictionDetails]] = {}
-    with open_placement_session(cluster, check_time=context.check_time) as session:
+    with (
+        open_group_predictions([pods for pods, _ in reviewed.pods], cluster) as groups,
+        open_placement_session(cluster, check_time=context.check_time) as session,
+    ):
         for pods, rejection in progress.track("", reviewed.pods):
             try:
-                details = predict_admitted(pods, rejection, cluster, session, DEFAULT_SCORING, shapes)
+                details = predict_admitted(pods, rejection, cluster, session, DEFAULT_SCORING, shapes, groups)
             except TallygateError as error:
                 if not _is_rejected(rejection):
                     progress.report(f"{pods.subject}: {error}")

@@ -4,9 +4,11 @@ The waiting pods that the cluster has come first, by their age, then those of th
 runs where the first of them is predicted. With the quorum, the copies with a node stay; without it, none does.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Final
 
 from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.cluster.pod_groups import find_group_key
@@ -39,6 +41,13 @@ from tallygate.objects.meta import ObjectMeta
 from tallygate.objects.scheduling import SchedulingPod
 
 _ERROR_OF_OTHER = "failed to schedule other pod from a pod group: "
+_NAMES_OF_GROUP: Final = (
+    re.compile(r"(another pod of PodGroup \S+ is not ready): .*", re.DOTALL),
+    re.compile(r"(failed to schedule other pod from a pod group): .*", re.DOTALL),
+    re.compile(r'(error in "DynamicResources" PodGroupPostFilter plugins): .*', re.DOTALL),
+    re.compile(r"(its CompositePodGroup) \S+"),
+)
+"""Texts with, behind their first part, names of other pods of a group, of claims, or of the parent of the group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +99,19 @@ class GroupPredictions:
             members = _list_members(key, asked, cluster)
             if any(find_group_problem(member.incoming, cluster) for member in members):
                 return None
-            attempt = _GroupAttempt(key, members, cluster, session)
+            attempt = _GroupAttempt(key, members, {*map(id, asked)}, cluster, session)
             details = attempt.predict(scoring, with_node_lines=with_node_lines)
-            self._predicted |= {id(each.source): found for each, found in zip(members, details, strict=True)}
+            self._predicted |= {
+                id(each.source): found for each, found in zip(members, details, strict=True) if found is not None
+            }
         return self._predicted[id(pods)]
+
+
+def hide_group_members(text: str) -> str:
+    """Return the text of a prediction without the names that it has from a PodGroup and its other pods."""
+    for pattern in _NAMES_OF_GROUP:
+        text = pattern.sub(r"\1", text)
+    return text
 
 
 @contextmanager
@@ -141,13 +159,19 @@ class _GroupAttempt:
     """One cycle for a group in a session."""
 
     def __init__(
-        self, key: tuple[str, str], members: Sequence[_Member], cluster: Cluster, session: PlacementSession
+        self,
+        key: tuple[str, str],
+        members: Sequence[_Member],
+        asked: Container[int],
+        cluster: Cluster,
+        session: PlacementSession,
     ) -> None:
         self._key, self._members, self._cluster, self._session = key, members, cluster, session
+        self._asked = asked
         self._group = cluster.pod_groups.find(key)
 
-    def predict(self, scoring: Scoring, *, with_node_lines: bool) -> list[PredictionDetails]:
-        """Return the predictions of the members in their order."""
+    def predict(self, scoring: Scoring, *, with_node_lines: bool) -> Sequence[PredictionDetails | None]:
+        """Return the predictions of the members in their order; None for one that was not tried, nor asked about."""
         placed = self._cluster.pod_groups.list_placed(self._key)
         waiting = sum(member.count for member in self._members)
         hold_reason = find_hold_reason(self._group, self._key[1], len(placed) + waiting)
@@ -156,15 +180,18 @@ class _GroupAttempt:
                 f": {len(placed) + waiting} of {get_quorum(self._group)} pods of PodGroup {self._key[1]} exist"
             )
         if self._group is None or hold_reason:
-            return [self._hold(member, ScheduleResult(None, hold_reason=hold_reason)) for member in self._members]
+            return self._hold_all(ScheduleResult(None, hold_reason=hold_reason))
         if (unready := self._find_unready()) is not None:
-            return [self._hold(member, self._explain_hold(member, unready)) for member in self._members]
+            return [
+                self._hold(member, self._explain_hold(member, unready)) if self._is_asked(member) else None
+                for member in self._members
+            ]
         # the pods of a group are in the order of their priorities, which shows only where these differ
         waiting_pods = (member.incoming for member in self._members if member.count)
         incoming = sorted(waiting_pods, key=lambda pod: -pod.priority)
         incoming += [IncomingPod.from_pod(pod, self._cluster.priority_classes) for pod in placed]
         if error := find_group_error(self._group, incoming, self._cluster):
-            return [self._hold(member, ScheduleResult(None, (), error)) for member in self._members]
+            return self._hold_all(ScheduleResult(None, (), error))
         cycle = GroupCycle(get_quorum(self._group), len(placed), waiting)
         return self._run(cycle, scoring, with_node_lines=with_node_lines)
 
@@ -187,8 +214,17 @@ class _GroupAttempt:
             None, hold_reason=f"another pod of PodGroup {self._key[1]} is not ready: {unready.pods.subject}"
         )
 
+    def _is_asked(self, member: _Member) -> bool:
+        return id(member.source) in self._asked
+
+    def _hold_all(self, result: ScheduleResult, start: int = 0) -> list[PredictionDetails | None]:
+        """Return the predictions of the members from a position on, which are not tried: of those asked about."""
+        members = self._members[start:]
+        return [self._hold(member, result) if self._is_asked(member) else None for member in members]
+
     def _hold(self, member: _Member, result: ScheduleResult) -> PredictionDetails:
         """Return the prediction of pods that are not tried."""
+        self._session.check_time()
         diagnosis = run_filters(member.incoming, self._cluster)
         unmodelled = (*self._list_unmodelled(member), *member.pods.unmodelled)
         feasibility = Feasibility.NOT_NOW if member.count else Feasibility.NOW
@@ -197,6 +233,7 @@ class _GroupAttempt:
 
     def _leave_open(self, member: _Member) -> PredictionDetails:
         """Return the prediction of pods of which one fits and then has an error."""
+        self._session.check_time()
         note = f"scheduling group {self._key[1]}: what follows once a pod that fits has an error"
         diagnosis = run_filters(member.incoming, self._cluster)
         unmodelled = (*self._list_unmodelled(member), *member.pods.unmodelled, note)
@@ -205,13 +242,14 @@ class _GroupAttempt:
     def _list_unmodelled(self, member: _Member) -> Iterable[str]:
         return find_unmodelled(member.incoming, self._cluster, in_group_cycle=True)
 
-    def _run(self, cycle: GroupCycle, scoring: Scoring, *, with_node_lines: bool) -> list[PredictionDetails]:
+    def _run(self, cycle: GroupCycle, scoring: Scoring, *, with_node_lines: bool) -> Sequence[PredictionDetails | None]:
         """Try the members one after the other, and take all back if the quorum is not reached."""
         mark, tried, claims = self._session.mark(), list[PredictionDetails](), list[TriedClaims]()
         error = ""
         for member in self._members:
             if not cycle.may_succeed or error:
                 break
+            self._session.check_time()
             details = predict_pods(
                 member.pods, self._cluster, self._session, scoring, with_node_lines=with_node_lines, in_group_cycle=True
             )
@@ -221,24 +259,26 @@ class _GroupAttempt:
             claims.append(self._inspect_claims(member, details.prediction))
             if _may_fail_later(details.prediction):
                 self._session.return_to(mark)
-                return [self._leave_open(each) for each in self._members]
+                return [self._leave_open(each) if self._is_asked(each) else None for each in self._members]
         if cycle.has_succeeded and not error:
             return tried
         self._session.return_to(mark)
         release = self._release_claims(tried, claims)
         if not error and release.error:
-            return [self._hold(member, ScheduleResult(None, (), release.error)) for member in self._members]
+            return self._hold_all(ScheduleResult(None, (), release.error))
         first = self._members[0].incoming
         preemption = release.text if release.is_final else describe_preemption(first, self._cluster, release.text)
         message = f"{_ERROR_OF_OTHER}{error}" if error else describe_placed_pod(cycle.shortage, preemption)
         rest = f"{_ERROR_OF_OTHER}{error}" if error else cycle.shortage
         is_unknown = any(details.prediction.unmodelled for details in tried)
-        failed = [_take_back(details, message, is_unknown=is_unknown) for details in tried]
-        failed += [self._hold(each, ScheduleResult(None, (), rest)) for each in self._members[len(tried) :]]
+        failed = [
+            *(_take_back(details, message, is_unknown=is_unknown) for details in tried),
+            *self._hold_all(ScheduleResult(None, (), rest), len(tried)),
+        ]
         if preemption is not None or error:
             return failed
         note = f"scheduling group {self._key[1]}: which pods of a lower priority it would preempt"
-        return [_add_note(details, note) for details in failed]
+        return [details and _add_note(details, note) for details in failed]
 
     def _inspect_claims(self, member: _Member, prediction: Prediction) -> TriedClaims:
         result = prediction.next_result

@@ -86,6 +86,7 @@ class ClusterState:
         self.node_pools, self.node_claims = named_stores.NodePoolStore(), named_stores.NodeClaimStore()
         self.pod_defaults = namespaced_stores.PodDefaultsStore()
         self.quotas = namespaced_stores.QuotaStore()
+        self.pod_groups = namespaced_stores.PodGroupStore()
         self.ledgers = CapLedgerList()
         self.rejected_pods = RejectedPodList()
         self.limit_records: LimitRecords | None = None
@@ -341,6 +342,7 @@ _CODECS: Final[Mapping[str, ResourceCodec[Any, Any]]] = {
         named_stores.DEVICE_TAINT_RULE_CODEC,
         named_stores.NODE_POOL_CODEC,
         named_stores.NODE_CLAIM_CODEC,
+        namespaced_stores.POD_GROUP_CODEC,
     )
 }
 _STORES: Final[Mapping[str, Callable[[ClusterState], Any]]] = {
@@ -358,4 +360,5 @@ _STORES: Final[Mapping[str, Callable[[ClusterState], Any]]] = {
     kinds.TAINT_RULES: lambda state: state.taint_rules,
     named_stores.NODE_POOL_CODEC.name: lambda state: state.node_pools,
     named_stores.NODE_CLAIM_CODEC.name: lambda state: state.node_claims,
+    kinds.POD_GROUPS: lambda state: state.pod_groups,
 }

@@ -58,6 +58,7 @@ PRIORITY_CLASSES: Final = "priorityclasses"
 RUNTIME_CLASSES: Final = "runtimeclasses"
 NODE_POOLS: Final = "nodepools"
 NODE_CLAIMS: Final = "nodeclaims"
+POD_GROUPS: Final = "podgroups"
 
 _DEVICES: Final = "resource.k8s.io/v1"
 _KARPENTER: Final = "karpenter.sh/v1"
@@ -100,8 +101,11 @@ VOLUME_RESOURCES: Final = (
 """The version, resource and kind of the objects about volumes, which the columns alone have."""
 BUDGET_RESOURCE: Final = ("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget")
 """The version, resource and kind of the disruption budgets, which the columns alone have."""
-POD_GROUP_RESOURCE: Final = ("scheduling.k8s.io/v1beta1", "podgroups", "PodGroup")
-"""The version, resource and kind of the groups of pods that are placed together, which the columns alone have."""
+POD_GROUP_RESOURCE: Final = ("scheduling.k8s.io/v1beta1", POD_GROUPS, "PodGroup")
+"""The version, resource and kind of the groups of pods that are placed together.
+
+The columns have them; a store has those that a server of asks watches.
+"""
 EVENT: Final = "Event"
 CREATOR_RESOURCES: Final = (
     ("apps/v1", "replicasets", "ReplicaSet"),

@@ -3,7 +3,8 @@
 Source: podGroupStateData in pkg/scheduler/backend/cache/podgroupstate.go, v1.37.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Generator, Iterable, Sequence
+from contextlib import contextmanager
 
 from msgspec.structs import replace
 
@@ -44,8 +45,9 @@ class PodGroups:
         self.has_claim_gate = False
         self.has_job_gate = False
         self._groups: dict[tuple[str, str], PodGroup] = {}
-        self._placed: dict[tuple[str, str], list[SchedulingPod]] = {}
-        self._pending: dict[tuple[str, str], list[SchedulingPod]] = {}
+        self._placed: dict[tuple[str, str], dict[str, SchedulingPod]] = {}  # by UID
+        self._pending: dict[tuple[str, str], dict[str, SchedulingPod]] = {}
+        self._keys: dict[str, tuple[str, str]] = {}
 
     def turn_on(self, gates: Collection[str]) -> None:
         """Count these feature gates as on."""
@@ -70,20 +72,55 @@ class PodGroups:
         owners = meta.owner_references or ()
         self.has_job_gate = self.has_job_gate or any(owner.controller and owner.kind == "Job" for owner in owners)
 
+    def replace_all(self, groups: Iterable[PodGroup]) -> None:
+        """Have these stored PodGroups and no others; what the earlier ones showed of the gates stays known."""
+        self._groups = {}
+        for group in groups:
+            self.put(group)
+
+    @contextmanager
+    def apply(self, groups: Collection[PodGroup]) -> Generator[None]:
+        """Have these PodGroups as if they were stored now; at the end there are those that were there before."""
+        before = dict(self._groups) if groups else self._groups
+        gates = self.has_gate, self.has_claim_gate, self.has_job_gate
+        try:
+            for group in groups:
+                self.put(group)
+            yield
+        finally:
+            self._groups = before
+            self.has_gate, self.has_claim_gate, self.has_job_gate = gates
+
     def remove(self, group: PodGroup) -> None:
         """Remove a PodGroup; only its namespace and name matter."""
         meta = group.metadata or ObjectMeta()
         self._groups.pop((meta.namespace or "default", meta.name or ""), None)
 
     def put_pod(self, pod: SchedulingPod) -> None:
-        """Add a stored pod, if it names a PodGroup and has not ended."""
-        key = find_group_key(pod)
+        """Add a stored pod, if it names a PodGroup and has not ended, in place of its previous version."""
+        key, meta = find_group_key(pod), pod.metadata or ObjectMeta()
+        uid = meta.uid or f"{meta.namespace or 'default'}/{meta.name or ''}"
+        self.remove_pod(uid)
         if key is None or has_ended(pod):
             return
-        if pod.spec and pod.spec.node_name:
-            self._placed.setdefault(key, []).append(pod)
-        elif pod.metadata is None or pod.metadata.deletion_timestamp is None:
-            self._pending.setdefault(key, []).append(pod)
+        is_placed = bool(pod.spec and pod.spec.node_name)
+        if is_placed or meta.deletion_timestamp is None:
+            self._keys[uid] = key
+            (self._placed if is_placed else self._pending).setdefault(key, {})[uid] = pod
+
+    def remove_pod(self, uid: str) -> None:
+        """Remove a pod, if it is here."""
+        key = self._keys.pop(uid, None)
+        if key is None:
+            return
+        for pods_by_key in (self._placed, self._pending):
+            pods = pods_by_key.get(key, {})
+            if pods.pop(uid, None) is not None and not pods:
+                del pods_by_key[key]
+
+    def list_pod_uids(self) -> Collection[str]:
+        """Return the UIDs of all pods that are here."""
+        return self._keys.keys()
 
     def put_claim(self, claim: ResourceClaim) -> None:
         """Read a claim: kube-scheduler, nearly alone, reserves one for a PodGroup, which shows its gate."""
@@ -103,11 +140,11 @@ class PodGroups:
 
     def list_placed(self, key: tuple[str, str]) -> Sequence[SchedulingPod]:
         """Return the pods of a PodGroup that have a node."""
-        return self._placed.get(key, ())
+        return (*self._placed.get(key, {}).values(),)
 
     def list_pending(self, key: tuple[str, str]) -> Sequence[SchedulingPod]:
         """Return the stored pods of a PodGroup that wait for a node."""
-        return self._pending.get(key, ())
+        return (*self._pending.get(key, {}).values(),)
 
 
 def find_group_key(pod: SchedulingPod) -> tuple[str, str] | None:

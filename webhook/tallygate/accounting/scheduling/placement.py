@@ -106,7 +106,7 @@ class PlacementSession:
         name: str = _COPY,
         check_time: Callable[[], None] = lambda: None,
     ) -> None:
-        self._cluster, self._scoring, self._name, self._check_time = cluster, scoring, name, check_time
+        self._cluster, self._scoring, self._name, self.check_time = cluster, scoring, name, check_time
         self.devices = AssumedDevices(cluster)
         self.placed_pods: list[PodInfo] = []
 
@@ -254,7 +254,7 @@ class PlacementSession:
 
     def assume(self, pod: IncomingPod, node_index: int) -> bool:
         """Put one copy on a node, and return whether the devices there suffice; if not, nothing changes."""
-        self._check_time()
+        self.check_time()
         if not self.devices.take(pod, node_index):
             return False
         copy = PodInfo(

@@ -58,7 +58,8 @@ class AskedCluster:
             kinds.PODS: self._hours.apply_pods,
             kinds.CLAIMS: self._hours.apply_claims,
         }
-        self._informers = ClusterInformers(client_config, timeouts, state, FORECAST_RESOURCES, self._lock, followers)
+        others = (*FORECAST_RESOURCES, kinds.POD_GROUPS)
+        self._informers = ClusterInformers(client_config, timeouts, state, others, self._lock, followers)
         self._ledgers = CapLedgerStore()
         self._ledger_informer = Informer(
             LEDGER_RECORD_CODEC, client_config, self._ledgers.apply, self._ledgers.__len__, timeouts
@@ -66,6 +67,7 @@ class AskedCluster:
         self._cache = self._informers.scheduler_cache
         self._devices = DeviceCache(self._cache, state.devices, state.taint_rules, state.claims, state.claim_templates)
         self._limit_ranges: tuple[int | None, LimitRangeIndex] = None, LimitRangeIndex()
+        self._groups_revision: int | None = None
 
     def start(self) -> None:
         """Start all watches, with the rules of the version that the API server reports."""
@@ -126,6 +128,7 @@ class AskedCluster:
         state.columns, state.problems = cluster, dict(self._list_problems())
         state.ledgers = self._list_ledgers()
         self._set_defaults(cluster, state)
+        self._set_pod_groups(cluster, state)
         cluster.now, cluster.devices = now, self._devices.get_index()
         cluster.devices_problem = state.describe_device_problems()
         if cluster.devices_problem:
@@ -166,6 +169,15 @@ class AskedCluster:
                     index.put_in(namespace, record.name, record.content)
             self._limit_ranges = defaults.limit_ranges.revision, index
         cluster.limit_ranges = self._limit_ranges[1] if state.knows(kinds.LIMIT_RANGES) else None
+
+    def _set_pod_groups(self, cluster: Cluster, state: ClusterState) -> None:
+        """Set the PodGroups, whose pods the cache keeps: they are known while their watch is current."""
+        store, groups = state.pod_groups, cluster.pod_groups
+        groups.are_known = not self._informers.get_status(kinds.POD_GROUPS).stale
+        if self._groups_revision != store.revision:
+            self._groups_revision = store.revision
+            namespaces = store.list_namespaces()
+            groups.replace_all(record.content for name in namespaces for record in store.list_records(name))
 
 
 def _find_reason(status: InformerStatus) -> kinds.UnknownReason:

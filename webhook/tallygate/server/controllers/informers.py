@@ -99,7 +99,12 @@ class ClusterInformers:
             return Informer(state.get_codec(resource), client_config, apply, store.__len__, timeouts)
 
         follow_pods = followers.get(kinds.PODS)
-        pods = self.scheduler_cache.create_pod_codec(state.pods, state.pod_templates, has_times=follow_pods is not None)
+        pods = self.scheduler_cache.create_pod_codec(
+            state.pods,
+            state.pod_templates,
+            has_times=follow_pods is not None,
+            has_groups=kinds.POD_GROUPS in others,
+        )
         apply_pods = self._guard_events(self._apply_pod_event, follow_pods)
         self._informers: dict[str, Informer[Any, Any]] = {
             kinds.NAMESPACES: watch(kinds.NAMESPACES),

@@ -11,6 +11,7 @@ from sys import intern
 
 import msgspec
 
+from tallygate.accounting.cluster.pod_groups import API_GROUP, RESOURCE
 from tallygate.accounting.devices.device_meter import AllocatedDevice, DeviceId, list_allocated_devices
 from tallygate.accounting.quantity import Quantity
 from tallygate.kube.resource_codec import ResourceCodec, parse_revision
@@ -26,7 +27,7 @@ from tallygate.objects.devices import (
 from tallygate.objects.meta import NodeSelector, ObjectMeta, OwnerReference
 from tallygate.state.informers.pod_records import ChargeGroup, ChargeGroupInterner, PodRecord, read_time
 
-_PODS = "pods"
+_PODS, _POD, _POD_GROUP = "pods", "Pod", "PodGroup"
 _SOME_TIME = "2000-01-01T00:00:00Z"
 _SOME_UID = "-"
 _CLAIM_DECODER = msgspec.json.Decoder(ResourceClaim)
@@ -51,7 +52,8 @@ class ClaimRecord(PodRecord, frozen=True, gc=False):
     allocated to the claim, `node_selector` is the JSON of the nodes that reach them, empty for all nodes, and
     `reserved_for` has the names of the pods that use the claim. `started` is the time of the allocation; schedulers
     before 1.36 do not write it. `owner_uid` is the UID of the pod that is its controller, or empty: a template of that
-    pod made the claim, or kube-scheduler did.
+    pod made the claim, or kube-scheduler did. `owner_group` is the name of the PodGroup that is, or empty. `groups` are
+    the PodGroups among `reserved_for`: the position of each with its UID.
     """
 
     pod_uid: str = ""
@@ -60,6 +62,8 @@ class ClaimRecord(PodRecord, frozen=True, gc=False):
     node_selector: str = ""
     reserved_for: tuple[str, ...] = ()
     owner_uid: str = ""
+    owner_group: str = ""
+    groups: tuple[tuple[int, str], ...] = ()
 
     def list_taken(self) -> Iterator[tuple[DeviceId, Mapping[str, Quantity] | None]]:
         """Yield the devices that are not free for other claims, with what is consumed of a shared one.
@@ -72,18 +76,33 @@ class ClaimRecord(PodRecord, frozen=True, gc=False):
             yield device.id, consumed if device.is_shared else None
 
     def to_claim(self) -> ResourceClaim:
-        """Return the claim, without devices of admin access, which stay free, and without times and UIDs."""
+        """Return the claim, without devices of admin access, which stay free, and without times and UIDs of pods."""
         group = self.group.to_claim() if isinstance(self.group, ClaimGroup) else ResourceClaim()
         meta = ObjectMeta(
-            name=self.name, namespace=self.namespace, deletion_timestamp=_SOME_TIME if self.is_terminating else None
+            name=self.name,
+            namespace=self.namespace,
+            deletion_timestamp=_SOME_TIME if self.is_terminating else None,
+            owner_references=list(self._list_owners()) or None,
         )
         allocation = None
         if group.status is not None:
             selector = _SELECTOR_DECODER.decode(self.node_selector) if self.node_selector else None
             results = [_write_result(device) for device in self.devices]
             allocation = AllocationResult(DeviceAllocation(results), selector, _SOME_TIME if self.started else None)
-        reserved = [ClaimConsumer(resource=_PODS, name=name, uid=_SOME_UID) for name in self.reserved_for]
+        uids = dict(self.groups)
+        reserved = [
+            ClaimConsumer(API_GROUP, RESOURCE, name, uids[position])
+            if position in uids
+            else ClaimConsumer(resource=_PODS, name=name, uid=_SOME_UID)
+            for position, name in enumerate(self.reserved_for)
+        ]
         return ResourceClaim(meta, group.spec, ResourceClaimStatus(allocation, reserved or None))
+
+    def _list_owners(self) -> Iterator[OwnerReference]:
+        if self.owner_uid:
+            yield OwnerReference(_POD, uid=self.owner_uid, controller=True)
+        if self.owner_group:
+            yield OwnerReference(_POD_GROUP, self.owner_group, controller=True, api_version=f"{API_GROUP}/")
 
 
 def create_claim_codec(interner: ChargeGroupInterner) -> ResourceCodec[ResourceClaim, PodRecord]:
@@ -130,6 +149,12 @@ def create_claim_record(claim: ResourceClaim, interner: ChargeGroupInterner) -> 
         created=read_time(meta.creation_timestamp),
         started=read_time(allocation.allocation_timestamp) if allocation else 0,
         owner_uid=owner_uid,
+        owner_group=_find_controller_group(meta),
+        groups=tuple(
+            (position, consumer.uid)
+            for position, consumer in enumerate(reserved_for)
+            if consumer.api_group == API_GROUP and consumer.resource == RESOURCE
+        ),
     )
 
 
@@ -169,8 +194,22 @@ def find_owner_pod(meta: ObjectMeta) -> OwnerReference | None:
 
 def _find_controller_pod(meta: ObjectMeta) -> OwnerReference | None:
     return next(
-        (reference for reference in meta.owner_references or () if reference.controller and reference.kind == "Pod"),
+        (reference for reference in meta.owner_references or () if reference.controller and reference.kind == _POD),
         None,
+    )
+
+
+def _find_controller_group(meta: ObjectMeta) -> str:
+    """Return the name of the PodGroup for which a claim was made, empty if it was made for none."""
+    return next(
+        (
+            reference.name or ""
+            for reference in meta.owner_references or ()
+            if reference.controller
+            and reference.kind == _POD_GROUP
+            and (reference.api_version or "").partition("/")[0] == API_GROUP
+        ),
+        "",
     )
 
 

@@ -140,15 +140,18 @@ class DeviceCache:
         columns = index.get_columns(cluster.version, cluster.device_classes.by_name)
         for name in slices:
             self._problems.pop(name, None)
-            record = self._devices.find(name)
+            stored = self._devices.find(name)
             try:
-                index.replace_slice(name, None if record is None else record.to_slice())
+                index.replace_slice(name, None if stored is None else stored.to_slice())
             except SliceError as error:
                 self._problems[name] = str(error)
         for claim in claims:
             self._problems.pop(claim, None)
+            record = self._claims.find_record(*claim)
+            if record is not None and record.groups:
+                cluster.pod_groups.has_claim_gate = True
             try:
-                _replace_claim(index, claim, self._claims.find_record(*claim))
+                _replace_claim(index, claim, record)
             except QuantityError as error:
                 self._problems[claim] = f"claim {'/'.join(claim)}: {error}"
         index.work.begin_attempt()

@@ -4,6 +4,7 @@
 - LimitRanges: the spec. PriorityClasses, which are in no namespace: their value, and whether they are the default.
   RuntimeClasses, likewise: overhead and scheduling.
 - ResourceClaimTemplates: the claim that is made from the template, without the selectors of its devices.
+- PodGroups of Kubernetes 1.37: owners, spec and status.
 """
 
 from collections.abc import Generator, Iterable
@@ -19,7 +20,7 @@ from tallygate.kube import resource_codec
 from tallygate.objects.core import LimitRange, ResourceQuota
 from tallygate.objects.devices import ResourceClaim, ResourceClaimTemplate, ResourceClaimTemplateSpec
 from tallygate.objects.meta import ObjectMeta
-from tallygate.objects.scheduling import PriorityClass, RuntimeClass
+from tallygate.objects.scheduling import PodGroup, PriorityClass, RuntimeClass
 from tallygate.state.informers.claim_records import ClaimGroup, intern_template
 from tallygate.state.informers.named_stores import ObjectRecord, create_codec, keep_metadata
 from tallygate.state.informers.pod_records import ChargeGroup, ChargeGroupInterner
@@ -218,3 +219,17 @@ class ClaimTemplateStore(NamespacedStore[ObjectRecord[ChargeGroup]]):
         """Return the labels and the spec of a claim from this template; None if it is unknown after `timeout` s."""
         record = self.find(namespace, name, timeout)
         return record.content.to_claim() if record is not None and isinstance(record.content, ClaimGroup) else None
+
+
+PodGroupStore = NamespacedStore[ObjectRecord[PodGroup]]
+"""All PodGroups as of its revision."""
+
+POD_GROUP_CODEC = create_codec(
+    "/apis/scheduling.k8s.io/v1beta1/podgroups",
+    PodGroup,
+    "pod group",
+    lambda stored: keep_metadata(stored, "namespace", "uid", "owner_references"),
+    is_namespaced=True,
+    is_optional=True,
+)
+"""The version exists since 1.37 (k8s.io/api/scheduling/v1beta1), and is off by default."""

@@ -10,13 +10,16 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
+from tallygate.accounting.charge import has_ended
 from tallygate.accounting.cluster.cluster import Cluster
+from tallygate.accounting.cluster.pod_groups import find_group_key
 from tallygate.accounting.cluster.pod_info import PodInfo, create_pod_info
 from tallygate.accounting.kubernetes_versions.version import KubernetesVersion
 from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.accounting.scheduling.complexity import estimate_anti_affinity
 from tallygate.kube.resource_codec import Changed, Deleted, Replaced, ResourceCodec, WatchEvent
-from tallygate.objects.scheduling import SchedulingPod
+from tallygate.objects.meta import ObjectMeta
+from tallygate.objects.scheduling import SchedulingPod, SchedulingPodSpec
 from tallygate.objects.timed_pods import TimedPod
 from tallygate.state.informers import named_stores
 from tallygate.state.informers.pod_records import PodRecord
@@ -34,11 +37,13 @@ _BATCH_SIZE = 200  # pods per acquisition of the lock: other threads wait for on
 class SchedulingPodRecord(PodRecord, frozen=True, gc=False):
     """A pod and its `pod_info` for its node; None if it has ended, or has no node and no nominated node.
 
-    `stored_template` is what a state that keeps templates has of the pod.
+    `stored_template` is what a state that keeps templates has of the pod. `group_pod` is what a state with
+    PodGroups has of a pod that names one.
     """
 
     pod_info: PodInfo | None = None
     stored_template: StoredTemplate | None = None
+    group_pod: SchedulingPod | None = None
 
 
 class SchedulerCache:
@@ -73,17 +78,22 @@ class SchedulerCache:
         self._cluster.set_version(git_version)
 
     def create_pod_codec(
-        self, pod_store: PodStore, templates: PodTemplates | None = None, *, has_times: bool = False
+        self,
+        pod_store: PodStore,
+        templates: PodTemplates | None = None,
+        *,
+        has_times: bool = False,
+        has_groups: bool = False,
     ) -> ResourceCodec[SchedulingPod, PodRecord]:
         """Create the codec of pods, with the record of `pod_store`, the pod info for nodes, and that of `templates`.
 
-        The records have the times of pods only with `has_times`.
+        The records have the times of pods only with `has_times`, and the pods of PodGroups only with `has_groups`.
         """
         return ResourceCodec(
             pod_store.codec.name,
             pod_store.codec.path,
             TimedPod if has_times else SchedulingPod,
-            lambda pod: self._create_record(pod_store.codec.create_record(pod), pod, templates),
+            lambda pod: self._create_record(pod_store.codec.create_record(pod), pod, templates, has_groups=has_groups),
         )
 
     @contextmanager
@@ -117,9 +127,11 @@ class SchedulerCache:
             if isinstance(event, Changed):
                 self._put(event.item)
             elif isinstance(event, Deleted):
-                self._cluster.remove_pod(event.item.uid)
+                self._remove(event.item.uid)
 
-    def _create_record(self, record: PodRecord, pod: SchedulingPod, templates: PodTemplates | None) -> PodRecord:
+    def _create_record(
+        self, record: PodRecord, pod: SchedulingPod, templates: PodTemplates | None, *, has_groups: bool
+    ) -> PodRecord:
         pod = _drop_oversized_fields(pod)
         pod_info = self._create_pod_info(pod)
         uid, name = (record.uid, record.name) if pod_info is None else (pod_info.uid, pod_info.name)
@@ -138,6 +150,7 @@ class SchedulerCache:
             record.ended,
             pod_info,
             templates.create(pod) if templates is not None else None,
+            _reduce_group_pod(pod) if has_groups else None,
         )
 
     def _create_pod_info(self, pod: SchedulingPod) -> PodInfo | None:
@@ -155,11 +168,11 @@ class SchedulerCache:
         listed_uids = {record.uid for record in event.items}
         with self._lock:
             self._is_complete = False
-            removed_uids = [pod.uid for pod in self._cluster.list_pods() if pod.uid not in listed_uids]
-        for uids in _split_into_batches(removed_uids):
+            known_uids = {*(pod.uid for pod in self._cluster.list_pods()), *self._cluster.pod_groups.list_pod_uids()}
+        for uids in _split_into_batches([*(known_uids - listed_uids)]):
             with self._lock:
                 for uid in uids:
-                    self._cluster.remove_pod(uid)
+                    self._remove(uid)
         for records in _split_into_batches(event.items):
             with self._lock:
                 for record in records:
@@ -167,8 +180,17 @@ class SchedulerCache:
         with self._lock:
             self._is_complete, self._revision = True, event.revision
 
+    def _remove(self, uid: str) -> None:
+        self._cluster.remove_pod(uid)
+        self._cluster.pod_groups.remove_pod(uid)
+
     def _put(self, record: PodRecord) -> None:
         pod = record.pod_info if isinstance(record, SchedulingPodRecord) else None
+        group_pod = record.group_pod if isinstance(record, SchedulingPodRecord) else None
+        if group_pod is not None:
+            self._cluster.pod_groups.put_pod(group_pod)
+        else:
+            self._cluster.pod_groups.remove_pod(record.uid)
         if pod is None:
             self._cluster.remove_pod(record.uid)
         elif self._cluster.find_pod(record.uid) != pod:
@@ -206,6 +228,26 @@ class SchedulerCache:
 
     def _put_namespace(self, record: named_stores.NamespaceRecord) -> None:
         self._cluster.namespaces[record.name] = record.labels
+
+
+def _reduce_group_pod(pod: SchedulingPod) -> SchedulingPod | None:
+    """Return a pod that names a PodGroup, one with a node without all that its group does not share; else None."""
+    spec, meta = pod.spec, pod.metadata or ObjectMeta()
+    if spec is None or find_group_key(pod) is None or has_ended(pod):
+        return None
+    if not spec.node_name:
+        return pod
+    return SchedulingPod(
+        metadata=ObjectMeta(name=meta.name, namespace=meta.namespace, uid=meta.uid),
+        spec=SchedulingPodSpec(
+            node_name=spec.node_name,
+            priority=spec.priority,
+            priority_class_name=spec.priority_class_name,
+            preemption_policy=spec.preemption_policy,
+            scheduler_name=spec.scheduler_name,
+            scheduling_group=spec.scheduling_group,
+        ),
+    )
 
 
 def _drop_oversized_fields(pod: SchedulingPod) -> SchedulingPod:
