@@ -203,10 +203,11 @@ def _find_unused(given: frozenset[Right], log: Path, start: int) -> list[Right]:
     """Return the rights that were not used, for removal.
 
     Leases are deleted at the end, when the gate stops. A claim for devices is read when its reservation is old, as a
-    pod is here.
+    pod is here. PodGroups are not served here; e2e/test_pod_group_wholes.py has them.
     """
     used = {each.right for each in read_requests(log, start)} | {Right("delete", "coordination.k8s.io", "leases")}
-    return sorted(given - used - {Right("get", "resource.k8s.io", "resourceclaims")})
+    elsewhere = {Right("get", "resource.k8s.io", "resourceclaims"), Right("get", "scheduling.k8s.io", "podgroups")}
+    return sorted(given - used - elsewhere)
 
 
 def _format_unused(given: frozenset[Right], log: Path, start: int) -> str:

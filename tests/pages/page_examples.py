@@ -19,7 +19,10 @@ from tests.pages.page import Page, list_pages
 PLAYED_FOLDERS = ("start/", "concepts/", "tasks/")
 """The folders of docs/ in which every console example is played."""
 
-_PLAYED_ELSEWHERE = {"concepts/prediction.md"}  # by tests/cli/predict/test_prediction_page.py, on larger clusters
+_PLAYED_ELSEWHERE = {
+    "concepts/prediction.md",  # by tests/cli/predict/test_prediction_page.py, on larger clusters
+    "concepts/why-files.md",  # by tests/deploy/test_policy_delivery.py and e2e/test_policy_config_maps.py
+}
 
 _NOTHING: dict[str, str] = {}
 
