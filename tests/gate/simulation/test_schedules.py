@@ -82,7 +82,7 @@ def test_pods_claims_and_ledgers_are_stored_and_expired_reservations_are_read() 
 def test_every_kind_of_step_does_something() -> None:
     useful: set[str] = set()
     mixes = (
-        "storms", "relabelled namespaces", "groups", "names", "new caps", "registrations", "gangs",
+        "storms", "relabelled namespaces", "groups", "names", "new caps", "registrations", "gangs", "pod groups",
         "rollouts, gangs and limits that end",
         "nodes", "the scheduler's claims", "devices", "classes",
     )  # fmt: skip
