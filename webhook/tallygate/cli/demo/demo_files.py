@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _CAP_YAML = """\
-# A cap for the first run: what namespace team-a may hold.
+# A cap for the first run: what namespace team-a may use.
 apiVersion: tallygate.dev/v1alpha1
 kind: NamespaceCap
 metadata:

@@ -20,7 +20,7 @@ from tallygate.errors import TallygateError
 
 _PHASES = ("mutate", "validate")
 _DESCRIPTIONS = {
-    "good": "Two GPUs of the four that team-a may hold.",
+    "good": "Two GPUs of the four that team-a may use.",
     "bad": "One and a half GPUs, and a request that is not its limit.",
     "greedy": "Three GPUs, where two of four are already reserved.",
 }
