@@ -26,7 +26,7 @@ from e2e.progress import run_command
 _ROOT = Path(__file__).parents[1]
 _DOCKERFILE = _ROOT / "deploy" / "Dockerfile"
 IMAGE_EXTRAS = "server,device-plugin"
-"""What the image has of tallygate, as the Dockerfile installs it."""
+"""The part of tallygate that the image has, as the Dockerfile installs it."""
 
 _SOURCE = ("pyproject.toml", "README.md", "LICENSE", "webhook", "certs")
 _PIP = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")

@@ -1,4 +1,4 @@
-"""What never fits under a cap with guarantees (rule 15): the limit without the guarantees of all others."""
+"""The most that a namespace can have under a cap with guarantees (rule 15): the limit without those of others."""
 
 import random
 import re

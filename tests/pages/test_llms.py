@@ -1,4 +1,4 @@
-"""What language models read of tallygate: the list of pages, and the skill."""
+"""The texts for language models: the list of pages, and the skill."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What lies beside the files of a release: their digests, their bill of materials, and where they come from."""
+"""The signed files beside those of a release: their digests, their bill of materials, and where they come from."""
 
 import hashlib
 import json

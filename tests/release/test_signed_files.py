@@ -1,4 +1,4 @@
-"""What lies beside the files of a release: checksums that `sha256sum` accepts, and a provenance with each file."""
+"""The files beside those of a release: checksums that `sha256sum` accepts, and a provenance with each file."""
 
 import subprocess
 from datetime import UTC, datetime

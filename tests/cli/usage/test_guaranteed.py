@@ -1,4 +1,4 @@
-"""What `tallygate usage` says of guarantees: the part of FREE that is not for all, and who has none."""
+"""The notes of `tallygate usage` about guarantees: the part of FREE that is not for all, and who has none."""
 
 import json
 from pathlib import Path

@@ -19,7 +19,7 @@ Amounts = tuple[tuple[str, int], ...]
 
 
 class Ledger(NamedTuple):
-    """What is used and guaranteed by namespace, the pods with a reservation, and what it counts for each namespace.
+    """The used and guaranteed amounts by namespace, the pods with a reservation, and what it counts for each namespace.
 
     `parts` is what it knows of single namespaces: those with a guarantee as it was counted.
     """

@@ -118,7 +118,7 @@ class DeviceNames:
 
 
 class _PodFacts(NamedTuple):
-    """What the pods of a group have in common; `requests` are those for devices."""
+    """The common part of the pods of a group; `requests` are those for devices."""
 
     workload: str = ""
     labels: Mapping[str, str] | None = _NO_LABELS

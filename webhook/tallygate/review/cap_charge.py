@@ -49,7 +49,7 @@ _NOTHING_FIXED = FixedAmounts()
 
 
 class GangNeed(NamedTuple):
-    """What the pods of a PodGroup that are still to come need together under a cap, and their number."""
+    """The amounts under a cap of the pods of a PodGroup that are still to come, all together, and their number."""
 
     pod_count: int = 0
     amounts: Amounts = NO_AMOUNTS

@@ -204,7 +204,7 @@ class _ClaimFinder(msgspec.Struct):
 
 
 class _Need(msgspec.Struct):
-    """What a PodGroup needs as a whole under a cap, if its first pod is created, by the stored pods of the moment."""
+    """The amounts of a whole PodGroup under a cap, if its first pod is created, by the pods that are stored then."""
 
     gang: Gang
     pod: Pod

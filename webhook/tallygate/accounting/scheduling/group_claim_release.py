@@ -1,4 +1,4 @@
-"""What becomes of the claims of a PodGroup for which kube-scheduler has found no placement.
+"""The release of the claims of a PodGroup for which kube-scheduler has found no placement.
 
 A claim that an earlier cycle has reserved for the group is given back, which ends the attempt: preemption is not tried
 then. A missing claim is an error of the attempt. So is a claim of several pods that none uses: kube-scheduler
@@ -36,7 +36,7 @@ _ERROR = 'error in "DynamicResources" PodGroupPostFilter plugins: '
 
 
 class TriedClaims(NamedTuple):
-    """What a pod that was tried leaves to release: its own claims, and whether one of the group is idle.
+    """The claims that a pod which was tried leaves to release: its own, and whether one of the group is idle.
 
     `idle` is the name of a claim that no other pod uses, so that kube-scheduler deallocates it; empty without one.
     """
@@ -64,7 +64,7 @@ def inspect_claims(pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis, gro
 def release_claims(
     group: PodGroup, first: IncomingPod, tried: Sequence[TriedClaims], cluster: Cluster, *, has_placed: bool
 ) -> ClaimRelease:
-    """Return what becomes of the claims of a group; `first` is its first pod, `has_placed` if others have nodes."""
+    """Return the release of the claims of a group; `first` is its first pod, `has_placed` if others have nodes."""
     idle = [each.idle for each in tried if each.idle]
     if twice := next((name for name in idle if idle.count(name) > 1), ""):
         return ClaimRelease(error=f"{_ERROR}{_CONFLICT.format(twice)}")

@@ -1,4 +1,4 @@
-"""What the files of `tallygate init` are for: the values that options and questions give, and their checks."""
+"""The choices of a user of `tallygate init`: the values that options and questions give, and their checks."""
 
 import re
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _NAMESPACE = re.compile(r"(?=.{1,63}\Z)[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 
 
 class Purpose(StrEnum):
-    """What the policies limit."""
+    """The subject of the policies."""
 
     GPUS = "gpus"
     """The numbers that a pod may request, and what each team uses."""
@@ -32,7 +32,7 @@ class Purpose(StrEnum):
 
 
 class GpuCount(StrEnum):
-    """How a cap counts GPUs."""
+    """The way in which a cap counts GPUs."""
 
     WHOLE = "whole"
     SLICES = "slices"
@@ -43,7 +43,7 @@ class GpuCount(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What a user has chosen; fields that do not belong to the purpose are not read."""
+    """The choices of a user; fields that do not belong to the purpose are not read."""
 
     purpose: Purpose
     resource: str

@@ -112,7 +112,7 @@ class Project:
     folder: Path
     written_folder: Path
     requirement: str
-    """What pip installs for the workflow and the hooks."""
+    """The requirement that pip installs for the workflow and the hooks."""
     manifests: str = ""
     """A folder of manifests for the workflow, from the root; empty for none."""
     without: frozenset[FileGroup] = frozenset()
