@@ -13,6 +13,7 @@ from tallygate.answers.pods_to_place import PodsToPlace, create_pods_in_files
 from tallygate.documents.reader import read_documents
 from tallygate.documents.syntax_tree import DEFAULT_LIMITS
 from tallygate.manifests.manifest_objects import Manifest, list_objects
+from tallygate.objects.core import PodGroupReference
 from tallygate.policy.model import PolicySet
 
 Json = dict[str, Any]
@@ -67,6 +68,28 @@ def test_a_job_has_a_group_with_its_quorum(spec: Json, count: int | None, quorum
 )
 def test_a_job_of_another_controller_has_none(spec: Json, template: Json, metadata: Json) -> None:
     assert _create_pods({**spec, **_GANG}, template, **metadata).job_group is None
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        pytest.param({"ownerReferences": [{"kind": "X", "name": "x", "controller": True}]}, id="only 1.38 makes one"),
+        pytest.param({"annotations": {"scheduling.k8s.io/workload-name": "w"}}, id="a workload has its template"),
+        pytest.param({"annotations": {"scheduling.k8s.io/group-template-name": "w"}}, id="a template of its owner"),
+    ],
+)
+def test_a_group_that_the_job_does_not_decide_is_unknown(metadata: Json) -> None:
+    pods = _create_pods(_GANG, **metadata)
+    assert pods.job_group is None
+    assert pods.pod.spec is not None
+    assert pods.pod.spec.scheduling_group == PodGroupReference()
+
+
+def test_a_job_that_asked_for_nothing_is_left_to_its_owner() -> None:
+    pods = _create_pods({}, ownerReferences=[{"kind": "X", "name": "x", "controller": True}])
+    assert pods.job_group is None
+    assert pods.pod.spec is not None
+    assert pods.pod.spec.scheduling_group is None
 
 
 def test_the_group_has_the_claims_and_the_class_of_the_job() -> None:

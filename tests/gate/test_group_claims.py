@@ -65,12 +65,19 @@ def _own(job: dict[str, Any]) -> dict[str, Any]:
     return job | {"metadata": job["metadata"] | {"ownerReferences": [owner]}}
 
 
+def _delegate(job: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return a Job whose PodGroup comes from a template of a Workload."""
+    return job | {"metadata": job["metadata"] | {"annotations": {f"scheduling.k8s.io/{name}": "w"}}}
+
+
 def _contain(job: dict[str, Any]) -> dict[str, Any]:
     return _create("AppWrapper", "workload.codeflare.dev/v1beta2", {"components": [{"template": job}]})
 
 
 _SHARING = {
     "a job whose pods name a group": _create_job({}, **_GROUP),
+    "a job whose group is that of a template": _delegate(_create_job({}), "group-template-name"),
+    "a job whose group is that of a workload": _delegate(_create_job(_SHARED), "workload-name"),
     "a cron job of jobs whose group has the claim of their pods": _create_cron_job(_SHARED),
     "an app wrapper of such a job": _contain(_create_job(_SHARED)),
     "a job set whose pods name a group": _create_job_set({}, **_GROUP),

@@ -15,10 +15,11 @@ import msgspec
 from tallygate.accounting.result_cache import Fingerprint, compute_fingerprint
 from tallygate.admission import pod_view
 from tallygate.admission.implied_requests import NO_IMPLIED, ImpliedRequests
+from tallygate.admission.job_pod_groups import JobGroupSource, find_group_source, list_group_claims
 from tallygate.admission.pod_sets import CustomWorkload, read_custom_workload
 from tallygate.admission.request import CREATE, UPDATE, AdmissionRequest, ReviewError
 from tallygate.objects.apps import CronJob, PodTemplate, Workload, WorkloadSpec
-from tallygate.objects.core import LimitRange, Node, Pod, PodGroupReference, PodResourceClaim, ResourceQuota
+from tallygate.objects.core import LimitRange, Node, Pod, PodGroupReference, ResourceQuota
 from tallygate.objects.devices import (
     DeviceRequest,
     ResourceClaim,
@@ -26,7 +27,7 @@ from tallygate.objects.devices import (
     ResourceClaimTemplate,
     ResourceClaimTemplateSpec,
 )
-from tallygate.objects.meta import ObjectMeta
+from tallygate.objects.meta import ObjectMeta, OwnerReference
 from tallygate.policy.known_kinds import KNOWN_KINDS
 from tallygate.policy.model import PolicySet
 from tallygate.policy.workload_kinds import PodForm, WorkloadKind
@@ -104,38 +105,28 @@ def _list_template_pods(count: Callable[[WorkloadSpec], pod_view.ReplicaCount], 
             is_template=True,
             replicas=count(spec),
             job=pod_view.JobDeadline(f"spec.{_DEADLINE}", spec.active_deadline_seconds) if is_job else None,
-            group_claims=_list_group_claims(spec) if is_job else (),
         )
-        return (_leave_group_unknown(view) if _is_controlled(decoded_object.metadata) else view,)
+        meta = decoded_object.metadata
+        return (_find_group(view, spec, meta, is_owned=_is_controlled(meta)) if is_job else view,)
 
     return list_pods
 
 
-def _list_group_claims(spec: WorkloadSpec) -> tuple[PodResourceClaim, ...]:
-    """Return the claims that are made from templates for the PodGroup of a Job which no other controller owns.
-
-    The Job controller makes one PodGroup for such a Job, unless its pods name one, and each claim of that is made once,
-    whether pods use it or not (getManagementMode in pkg/controller/job/job_scheduling_manager.go, syncPodGroup in
-    pkg/controller/resourceclaim/controller.go, v1.37). The API server drops the field where its feature gate is off.
-    """
-    template = spec.template.spec if spec.template is not None else None
-    if template is None or template.scheduling_group is not None or spec.scheduling is None:
-        return ()
-    return tuple(claim for claim in spec.scheduling.resource_claims or () if claim.resource_claim_template_name)
-
-
-def _leave_group_unknown(view: pod_view.PodView) -> pod_view.PodView:
-    """Return the pods of a Job of another controller, whose claims are unknown if a PodGroup would share some of them.
-
-    Kubernetes 1.37 makes no PodGroup for such a Job, and 1.38 makes one.
-    """
-    spec, group_claims = view.pod.spec, view.group_claims
-    if spec is None or not group_claims:
+def _find_group(
+    view: pod_view.PodView, spec: WorkloadSpec, meta: ObjectMeta | None, *, is_owned: bool
+) -> pod_view.PodView:
+    """Return the pods of a Job with the claims that they share; if a PodGroup may share them, they are unknown."""
+    source, pod, shared = find_group_source(spec, meta, is_owned=is_owned), view.pod, list_group_claims(spec)
+    view = msgspec.structs.replace(view, group_source=source)
+    if source is JobGroupSource.JOB:
+        return msgspec.structs.replace(view, group_claims=shared)
+    if source is JobGroupSource.NONE or pod.spec is None:
         return view
-    pod = view.pod
-    if any(claim in group_claims for claim in spec.resource_claims or ()):
-        pod = msgspec.structs.replace(pod, spec=msgspec.structs.replace(spec, scheduling_group=_SOME_GROUP))
-    return msgspec.structs.replace(view, pod=pod, group_claims=())
+    claims = [claim for claim in pod.spec.resource_claims or () if claim.resource_claim_template_name]
+    if not any(claim in shared for claim in claims) and (spec.scheduling is not None or not claims):
+        return view
+    pod_spec = msgspec.structs.replace(pod.spec, scheduling_group=_SOME_GROUP)
+    return msgspec.structs.replace(view, pod=msgspec.structs.replace(pod, spec=pod_spec))
 
 
 def _is_controlled(meta: ObjectMeta | None) -> bool:
@@ -146,16 +137,15 @@ def _list_job_template_pods(decoded_object: DecodedObject) -> Sequence[pod_view.
     cron_job = decoded_object.spec if isinstance(decoded_object, CronJob) else None
     job = cron_job.job_template if cron_job else None
     spec = job.spec if job else None
-    if cron_job is None or spec is None or spec.template is None:
+    if cron_job is None or job is None or spec is None or spec.template is None:
         return ()
     replicas = pod_view.count_job_pods(spec)
     if cron_job.suspend:
         replicas = replace(replicas, count=0)  # it starts no Job (syncCronJob in cronjob_controllerv2.go, v1.36)
     deadline = pod_view.JobDeadline(f"spec.jobTemplate.spec.{_DEADLINE}", spec.active_deadline_seconds)
     path = "spec.jobTemplate.spec.template."
-    claims = _list_group_claims(spec)
-    view = pod_view.PodView(path, spec.template, is_template=True, replicas=replicas, job=deadline, group_claims=claims)
-    return (_leave_group_unknown(view),)
+    view = pod_view.PodView(path, spec.template, is_template=True, replicas=replicas, job=deadline)
+    return (_find_group(view, spec, job.metadata, is_owned=True),)
 
 
 def _list_pods_at_top(decoded_object: DecodedObject) -> Sequence[pod_view.PodView]:
@@ -188,6 +178,7 @@ def _list_requests(spec: ResourceClaimSpec | None) -> Sequence[DeviceRequest]:
 _OBJECT_ONLY = frozenset({""})
 _CONTAINER_OF_OBJECTS = ("workload.codeflare.dev", "AppWrapper")  # it rejects one in another
 _SOME_GROUP = PodGroupReference()
+_SOME_OWNER = OwnerReference(controller=True)
 _DECODE_WORKLOAD = msgspec.json.Decoder(Workload).decode
 
 
@@ -263,7 +254,11 @@ def _list_contained_pods(content: msgspec.Raw) -> Sequence[pod_view.PodView] | N
     target = REVIEW_TARGETS.get((written.api_version.rpartition("/")[0], written.kind))
     if target is None or target is REVIEW_TARGETS.get(_CONTAINER_OF_OBJECTS):
         return None
-    return tuple(map(_leave_group_unknown, target.list_pods(target.decode(content))))
+    decoded_object = target.decode(content)
+    if isinstance(decoded_object, Workload):  # the container will own it
+        meta = msgspec.structs.replace(decoded_object.metadata or ObjectMeta(), owner_references=[_SOME_OWNER])
+        decoded_object = msgspec.structs.replace(decoded_object, metadata=meta)
+    return target.list_pods(decoded_object)
 
 
 REVIEW_TARGETS: ReviewTargets = {

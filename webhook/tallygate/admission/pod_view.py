@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from tallygate.admission.job_pod_groups import JobGroupSource, is_managed_elsewhere
 from tallygate.objects.apps import DeploymentStrategy, IntOrPercent, WorkloadSpec
 from tallygate.objects.core import Pod, PodResourceClaim
 
@@ -20,7 +21,6 @@ _PERCENT_PATTERN = re.compile(r"(\d{1,9})%", re.ASCII)
 _FIELDS_DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _DEFAULT_SHARE = "25%"
 _RECREATE = "Recreate"
-_JOB_CONTROLLER = "kubernetes.io/job-controller"
 _NULL = msgspec.Raw(b"null")
 _ALL_NEW_FIRST = "no old pod ends before all new ones run"
 
@@ -72,7 +72,8 @@ class PodView(msgspec.Struct, frozen=True):
     the object has not that of a pod at `path`; `places` are the paths of those fields of the pod that are elsewhere,
     and `amounts` the fields that state an amount, by the path that it would have as one of a container. `completeness`
     tells whether it is the whole template. `job` has the deadline of the Job that the template is of; None if it is of
-    none. `group_claims` are the claims that are made from templates once for all pods, for the PodGroup of their Job.
+    none. `group_source` is the source of the PodGroup of that Job, and `group_claims` are the claims that are made from
+    templates once for all pods, for that PodGroup.
     """
 
     path: str
@@ -85,6 +86,7 @@ class PodView(msgspec.Struct, frozen=True):
     amounts: Mapping[str, str] | None = None
     completeness: Completeness = Completeness.WHOLE
     job: JobDeadline | None = None
+    group_source: JobGroupSource = JobGroupSource.NONE
     group_claims: tuple[PodResourceClaim, ...] = ()
 
     @property
@@ -119,7 +121,7 @@ def count_daemon_pods(_: WorkloadSpec) -> ReplicaCount:
 
 def count_job_pods(spec: WorkloadSpec) -> ReplicaCount:
     """Return the number of pods of a Job that run at a time; another controller may make them elsewhere."""
-    if spec.suspend or (spec.managed_by or _JOB_CONTROLLER) != _JOB_CONTROLLER:
+    if spec.suspend or is_managed_elsewhere(spec):
         return ReplicaCount(0)
     parallel = _get_or_default(spec.parallelism, 1)
     return ReplicaCount(max(min(parallel, _get_or_default(spec.completions, parallel)), 0), "parallel pods")

@@ -143,24 +143,14 @@ def create_pods_to_place(
             is_daemon_set = (manifest.group, manifest.kind) == _ONE_PER_NODE and count is None
             pod_count = None if is_daemon_set else replicas.count
             unmodelled = tuple(_find_unmodelled(manifest))
-            pod = _decode_pod(typed, view)
-            job = find_job_group(manifest, pod, pod.metadata or ObjectMeta(), count, limits)
-            if job is not None and job.is_written:
-                pod = _set_group(pod)
-            yield PodsToPlace(typed.subject, pod, pod_count, replicas.noun, unmodelled, job.group if job else None)
+            pod, group = find_job_group(typed.content, view, _decode_pod(typed, view), count)
+            yield PodsToPlace(typed.subject, pod, pod_count, replicas.noun, unmodelled, group)
 
 
 def _find_unmodelled(manifest: Manifest) -> Iterator[str]:
     spec = manifest.node.get("spec")
     if isinstance(spec, syntax_tree.Mapping) and spec.get("volumeClaimTemplates"):
         yield "volume claim templates: the claims are made with each pod"
-
-
-def _set_group(pod: SchedulingPod) -> SchedulingPod:
-    """Return a pod of a scheduling group; the controller names the group once it makes it."""
-    spec = pod.spec or SchedulingPodSpec()
-    group = spec.scheduling_group or PodGroupReference()
-    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(spec, scheduling_group=group))
 
 
 def _decode_pod(typed: TypedObject, view: PodView) -> SchedulingPod:

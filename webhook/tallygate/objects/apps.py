@@ -23,9 +23,23 @@ class DeploymentStrategy(msgspec.Struct, rename="camel", frozen=True):
     rolling_update: RollingUpdate | None = None
 
 
+class JobGang(msgspec.Struct, rename="camel", frozen=True):
+    """`spec.scheduling.schedulingPolicy.gang` of a Job; without a number it is that of its parallel pods."""
+
+    min_count: int | None = None
+
+
+class JobSchedulingPolicy(msgspec.Struct, frozen=True):
+    """`spec.scheduling.schedulingPolicy` of a Job; without `gang` its pods start one by one."""
+
+    gang: JobGang | None = None
+
+
 class JobScheduling(msgspec.Struct, rename="camel", frozen=True):
     """`spec.scheduling` of a Job, whose pods are one group; they share the claims that are listed here."""
 
+    scheduling_policy: JobSchedulingPolicy | None = None
+    scheduling_constraints: dict[str, msgspec.Raw] | None = None
     resource_claims: list[PodResourceClaim] | None = None
 
 
