@@ -67,7 +67,7 @@ tables and stderr are for people, and may change in every version.
 | `compile --gaps`, `compile --check` | `GapList`, `DifferenceList` |
 | `advertise` | `AdvertisedResourceList` |
 | `explain`, `explain pod` | `CodeList`, `PodRequestList` |
-| `certs show`, `certs status` | `CertificateReport`, `CertificateStatus` |
+| `certs status`, `certs status FOLDER` | `CertificateStatus`, `CertificateReport` |
 
 `-o github`, `-o sarif` and `-o junit` follow the formats of other programs. `snapshot` and
 `compile -o json` write a `List` of Kubernetes objects.

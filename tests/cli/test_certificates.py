@@ -48,25 +48,25 @@ def test_issue_again_keeps_the_ca(folder: Path) -> None:
     assert serial(folder, "tls.crt") != serving_pair
 
 
-def test_show_prints_the_certificates(folder: Path) -> None:
+def test_status_prints_the_certificates_of_a_folder(folder: Path) -> None:
     """Print the same data for users and for programs."""
-    text = certs("show", str(folder)).stdout
+    text = certs("status", str(folder)).stdout
     assert "gate.system.svc" in text
     assert "127.0.0.1" in text
-    found = json.loads(certs("show", str(folder), "-o", "json").stdout)
-    assert found == yaml.safe_load(certs("show", str(folder), "-o", "yaml").stdout)
+    found = json.loads(certs("status", str(folder), "-o", "json").stdout)
+    assert found == yaml.safe_load(certs("status", str(folder), "-o", "yaml").stdout)
     assert (found["renewalDue"], found["problems"], found["serving"]["daysLeft"]) == (False, [], 89)
     assert found["serving"]["issuer"] == found["authorities"][0]["subject"]
 
 
-def test_show_fails_for_an_invalid_folder(folder: Path) -> None:
+def test_status_fails_for_an_invalid_folder(folder: Path) -> None:
     """Report a key of another certificate, and an empty folder."""
     certs("issue", str(folder.parent / "other"), "--name", "x")
     (folder / "tls.key").write_bytes((folder.parent / "other" / "tls.key").read_bytes())
-    result = certs("show", str(folder))
+    result = certs("status", str(folder))
     assert result.exit_code == 1
     assert "tls.key is not the key of" in result.stdout
-    assert certs("show", str(folder.parent / "empty")).exit_code == 1
+    assert certs("status", str(folder.parent / "empty")).exit_code == 1
 
 
 def test_renew_replaces_certificates_that_are_due(folder: Path) -> None:
@@ -86,6 +86,8 @@ def test_renew_replaces_certificates_that_are_due(folder: Path) -> None:
         (("issue", "x", "--service", "gate"), "--service gate: write NAMESPACE/NAME"),
         (("issue", "x", "--name", "no name"), "'no name' is neither a DNS name nor an IP address"),
         (("renew", "missing"), "missing/ca.crt: not there"),
+        (("status", "x", "--secret", "a/b"), "FOLDER takes no --secret"),
+        (("status", "x", "--context", "prod"), "FOLDER takes no --secret"),
     ],
 )
 def test_a_usage_error_is_one_sentence(tmp_path: Path, arguments: tuple[str, ...], sentence: str) -> None:

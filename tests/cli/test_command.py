@@ -243,11 +243,11 @@ def test_a_check_without_a_snapshot_does_not_load_numpy() -> None:
     assert b"1 object in 1 file" in done.stderr
 
 
-def test_certs_loads_the_client_only_to_publish() -> None:
+def test_certs_loads_the_client_only_for_a_cluster() -> None:
     """Avoid the client, whose import takes longer than all others together."""
     program = "import sys; from tallygate.cli.app import root; root(sys.argv[1:], standalone_mode=False);"
     program += "assert 'tallygate.cli.certs.command' in sys.modules; sys.exit('kubernetes' in sys.modules)"
-    for arguments in (["certs", "issue", "--help"], ["certs", "show", "--help"]):
+    for arguments in (["certs", "issue", "--help"], ["certs", "renew", "--help"]):
         done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, check=False)  # noqa: S603  ourselves, no shell
         assert done.returncode == 0, done.stderr
 

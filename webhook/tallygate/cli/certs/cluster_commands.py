@@ -1,6 +1,6 @@
-"""The commands `tallygate certs status` and `tallygate certs publish`, which access a cluster.
+"""The commands `tallygate certs status`, of a cluster or a folder, and `tallygate certs publish`.
 
-They have a module of their own because the import of the client is slow.
+They have a module of their own because the import of the client of API servers is slow.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,13 @@ from tallygate.server.settings.token_file import read_tokens
 from tallygate_certs.ca_bundle import PublishOutcome, publish_bundle, read_ca_bundle
 from tallygate_certs.cert_files import read_chain
 from tallygate_certs.certificate_names import read_names
-from tallygate_certs.certificate_status import ConfigurationTrust, SecretStatus, create_status
+from tallygate_certs.certificate_status import (
+    CertificatesOverview,
+    ConfigurationTrust,
+    SecretStatus,
+    create_status,
+    inspect_certificates,
+)
 from tallygate_certs.cluster_access import create_client, read_object
 from tallygate_certs.secret_store import KubernetesCertificateStore
 
@@ -48,32 +54,77 @@ _DEFAULT_SECRET = f"{DEFAULT_NAMESPACE}/{CONFIGURATION_NAME}-tls"
     examples=(
         ("tallygate certs status", "in the cluster of your kubeconfig"),
         ("tallygate certs status --secret team-a/gate-tls -o json", "of another Secret, for a program"),
+        ("tallygate certs status tls/", "of a folder: names, lifetimes, and whether anything is wrong"),
     ),
 )
-@click.option(
-    "--secret", metavar="NAMESPACE/NAME", default=_DEFAULT_SECRET, show_default=True, help="The gate's tls_secret."
-)
-@click.option(
-    "--name", metavar="NAME", default=CONFIGURATION_NAME, show_default=True, help="The webhook configurations' name."
-)
+@click.argument("folder", required=False, type=click.Path(path_type=Path))
+@click.option("--secret", metavar="NAMESPACE/NAME", help=f"The gate's tls_secret. Default: {_DEFAULT_SECRET}.")
+@click.option("--name", metavar="NAME", help=f"The webhook configurations' name. Default: {CONFIGURATION_NAME}.")
 @data_option
 @connection_options
 @click.pass_context
-def status(  # each is an option
-    ctx: click.Context, secret: str, name: str, output: str, *, connection: Connection
+def status(  # noqa: PLR0913  each is an option
+    ctx: click.Context,
+    folder: Path | None,
+    secret: str | None,
+    name: str | None,
+    output: str,
+    *,
+    connection: Connection,
 ) -> None:
     """Show the certificates in the Secret of `serve --tls-secret`, whether API servers trust them, and the rotation.
 
-    Nothing is written, and no key is shown. Needed rights: get on the Secret and on both webhook configurations.
+    With FOLDER, show the certificates in it instead, and whether a renewal is due. Nothing is written, and no key is
+    shown. Needed rights, without FOLDER: get on the Secret and on both webhook configurations.
 
     Exit codes: 0 all is well, 1 something is wrong, 2 it cannot be read.
     """
+    if folder is None:
+        problems = _show_secret(secret or _DEFAULT_SECRET, name or CONFIGURATION_NAME, output, connection)
+    elif secret or name or not connection.is_default:
+        raise UsageError(
+            "FOLDER takes no --secret, --name, --kubeconfig, --context, --in-cluster or --as: no cluster is read"
+        )
+    else:
+        problems = _show_folder(folder, output)
+    ctx.exit(EXIT_FINDINGS if problems else 0)
+
+
+def _show_folder(folder: Path, output: str) -> Sequence[str]:
+    with convert_errors():
+        overview = inspect_certificates(folder, datetime.now(UTC))
+    tables.print_object(
+        "CertificateReport",
+        lambda: _convert_overview(overview),
+        output,
+        lambda: tables.print_content(_render_overview(overview)),
+    )
+    return overview.problems
+
+
+def _render_overview(overview: CertificatesOverview) -> RenderableType:
+    table = create_certificate_table(overview.ca_certificates, overview.serving)
+    problems = [Text(problem, "bold red") for problem in overview.problems]
+    renewal = [Text("a renewal is due: tallygate certs renew", "yellow")] if overview.is_renewal_due else []
+    return Lines(table, *problems, *renewal)
+
+
+def _convert_overview(overview: CertificatesOverview) -> dict[str, Any]:
+    return {
+        **convert_certificates(overview.ca_certificates, overview.serving),
+        "renewalDue": overview.is_renewal_due,
+        "problems": list(overview.problems),
+    }
+
+
+def _show_secret(secret: str, configuration: str, output: str, connection: Connection) -> Sequence[str]:
     require_one_source(connection)
     namespace, slash, secret_name = secret.partition("/")
     if not (namespace and slash and secret_name) or "/" in secret_name:
         raise UsageError(f"--secret {secret}: write NAMESPACE/NAME, as in {_DEFAULT_SECRET}")
     with convert_errors():
-        cluster = KubernetesCertificateStore(create_client(connection.load()), (namespace, secret_name), name)
+        client = create_client(connection.load())
+        cluster = KubernetesCertificateStore(client, (namespace, secret_name), configuration)
         registered, stored = cluster.read_webhook_trust(), cluster.read_secret()
     secret_status = create_status(stored.state if stored else None, registered, datetime.now(UTC))
     tables.print_object(
@@ -82,7 +133,7 @@ def status(  # each is an option
         output,
         lambda: tables.print_content(_render_status(secret_status)),
     )
-    ctx.exit(EXIT_FINDINGS if secret_status.problems else 0)
+    return secret_status.problems
 
 
 def _render_status(secret_status: SecretStatus) -> RenderableType:

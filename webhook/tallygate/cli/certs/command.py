@@ -1,4 +1,4 @@
-"""The commands of `tallygate certs`: issue, show and renew the certificates of the gate in a folder.
+"""The commands of `tallygate certs`: issue and renew the certificates of the gate in a folder.
 
 The module also defines the folder argument, the error conversion and the certificate rows for the cluster commands.
 """
@@ -10,17 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Group as Lines
-from rich.console import RenderableType
-from rich.text import Text
 
 from tallygate.answers.columns import Column, Columns
-from tallygate.cli.framework import EXIT_FINDINGS, LazyCommand, LazyGroup, UsageError, data_option
-from tallygate.cli.output import tables
+from tallygate.cli.framework import LazyCommand, LazyGroup, UsageError
 from tallygate.cli.output.tables import FittedTable, create_table
 from tallygate_certs.certificate_names import CertificateNames, create_service_names, parse_names
-from tallygate_certs.certificate_status import CertificateFacts, CertificatesOverview
-from tallygate_certs.certificate_status import inspect_certificates as overview_of
+from tallygate_certs.certificate_status import CertificateFacts, inspect_certificates
 from tallygate_certs.errors import CertsError
 from tallygate_certs.renewal import issue as issue_certificates
 from tallygate_certs.renewal import renew as renew_certificates
@@ -73,12 +68,12 @@ def convert_certificates(authorities: Sequence[CertificateFacts], serving: Certi
     modules={
         "publish": LazyCommand("tallygate.cli.certs.cluster_commands", "Let the cluster's API server trust them."),
         "status": LazyCommand(
-            "tallygate.cli.certs.cluster_commands", "Show the certificates that a gate keeps in a cluster."
+            "tallygate.cli.certs.cluster_commands", "Show the certificates in a folder, or of a gate in its cluster."
         ),
     },
     examples=(
         ("tallygate certs issue tls/ --service tallygate-system/tallygate", "an authority and a certificate"),
-        ("tallygate certs show tls/", "what is there, and how long it lasts"),
+        ("tallygate certs status tls/", "what is there, and how long it lasts"),
         ("tallygate certs renew tls/", "renew certificates that are due; run it daily"),
         ("tallygate certs publish tls/", "let the cluster's API server trust them"),
         ("tallygate certs status", "what a gate keeps in its cluster by itself"),
@@ -111,35 +106,9 @@ def issue(folder: Path, service: tuple[str, ...], name: tuple[str, ...]) -> None
     with convert_errors():
         names = _combine_names(service, name)
         issue_certificates(folder, names, datetime.now(UTC))
-        overview = overview_of(folder, datetime.now(UTC))
+        overview = inspect_certificates(folder, datetime.now(UTC))
     lasts = f", good until {overview.serving.not_after:%Y-%m-%d}" if overview.serving else ""
     click.echo(f"{folder / 'tls.crt'}: for {', '.join(names.to_texts())}{lasts}; trust {folder / 'ca.crt'}")
-
-
-@certs.command(
-    short_help="Show what certificates there are.",
-    examples=(
-        ("tallygate certs show tls/", "names, lifetimes, and whether anything is wrong"),
-        ("tallygate certs show tls/ -o json", "the same for a program"),
-    ),
-)
-@FOLDER_ARGUMENT
-@data_option
-@click.pass_context
-def show(ctx: click.Context, folder: Path, output: str) -> None:
-    """Show the certificates in FOLDER: names, lifetimes, whether a renewal is due, and everything that is wrong.
-
-    Exit codes: 0 usable, 1 something is wrong with them, 2 they cannot be read.
-    """
-    with convert_errors():
-        overview = overview_of(folder, datetime.now(UTC))
-    tables.print_object(
-        "CertificateReport",
-        lambda: _convert_overview(overview),
-        output,
-        lambda: tables.print_content(_render_overview(overview)),
-    )
-    ctx.exit(EXIT_FINDINGS if overview.problems else 0)
 
 
 @certs.command(
@@ -178,18 +147,3 @@ def _parse_service(text: str) -> CertificateNames:
     if not slash:
         raise UsageError(f"--service {text}: write NAMESPACE/NAME, as in tallygate-system/tallygate")
     return create_service_names(name, namespace)
-
-
-def _render_overview(overview: CertificatesOverview) -> RenderableType:
-    table = create_certificate_table(overview.ca_certificates, overview.serving)
-    problems = [Text(problem, "bold red") for problem in overview.problems]
-    renewal = [Text("a renewal is due: tallygate certs renew", "yellow")] if overview.is_renewal_due else []
-    return Lines(table, *problems, *renewal)
-
-
-def _convert_overview(overview: CertificatesOverview) -> dict[str, Any]:
-    return {
-        **convert_certificates(overview.ca_certificates, overview.serving),
-        "renewalDue": overview.is_renewal_due,
-        "problems": list(overview.problems),
-    }
