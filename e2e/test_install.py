@@ -218,7 +218,7 @@ _ROLLED_OUT = ["kubectl apply -k", "kubectl -n tallygate-system"]
     [
         (KustomizeInstall("ha", "monitoring"), [*_ROLLED_OUT, *_ROLLED_OUT, "kubectl delete -k"]),
         (
-            KustomizeInstall("cluster"),
+            KustomizeInstall("by-hand"),
             [
                 "kubectl apply -f",
                 "tallygate certs issue",

@@ -36,7 +36,7 @@ from e2e.ports import Site
 _OWN = "tallygate-system"
 _WAYS: tuple[InstallMethod, ...] = (
     KustomizeInstall("standalone"),
-    KustomizeInstall("cluster"),
+    KustomizeInstall("by-hand"),
     KustomizeInstall("ha"),
     HelmInstall("standalone"),
     HelmInstall("ha"),

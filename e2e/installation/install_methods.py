@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+import yaml
+
 from e2e.installation.admin_shell import AdminShell
 from e2e.installation.pages import read_commands, read_inline_command, read_yaml
 from e2e.installing import image_parts
@@ -34,7 +36,7 @@ _OPEN: Final = {"callers": "WARN"}  # the addresses of the API servers are unkno
 _ALONE: Final = _OPEN | {"failure-policy": "WARN"}  # with one replica no pod can be created while it restarts
 _SIZES: Final = {
     "standalone": InstallSize(has_ledgers=False, replicas=1, warnings=_ALONE),
-    "cluster": InstallSize(has_ledgers=True, replicas=1, by_hand=True, warnings=_ALONE),
+    "by-hand": InstallSize(has_ledgers=True, replicas=2, by_hand=True, warnings=_OPEN),
     "ha": InstallSize(has_ledgers=True, replicas=2, warnings=_OPEN),
     "cert-manager": InstallSize(has_ledgers=True, replicas=2, warnings=_OPEN),
 }
@@ -55,7 +57,7 @@ class InstallMethod(ABC):
     policies: str
 
     def __init__(self, name: str) -> None:
-        """Set the name, which is that of an overlay, or of the chart's size."""
+        """Set the name: of an overlay, of the chart's size, or `by-hand` for certificates that the user makes."""
         self.name = name
         self.size = _SIZES[name]
 
@@ -112,9 +114,18 @@ class KustomizeInstall(InstallMethod):
         shown = read_yaml(_INSTALL, "2. Your overlay")[0]
         named = ", ".join(f"{key}: {value}" for key, value in image_parts(image).items())
         usual = "newName: registry.example.com/tallygate, newTag: 0.1.0"
-        more = "".join(f"- ../components/{each}\n" for each in self._components)
+        folder, components = self._parts()
+        more = "".join(f"- ../components/{each}\n" for each in components)
         listed = f"components:\n{more}" if more else ""
-        return f"{shown.replace('overlays/ha', f'overlays/{self.name}').replace(usual, named)}{listed}"
+        return f"{shown.replace('overlays/ha', folder).replace(usual, named)}{listed}"
+
+    def _parts(self) -> tuple[str, list[str]]:
+        """Return the folder that the overlay extends and its components: those of the page for certificates by hand."""
+        if not self.size.by_hand:
+            return f"overlays/{self.name}", list(self._components)
+        shown = yaml.safe_load(read_yaml(_INSTALLATION, "Certificates by hand")[0])
+        listed = [each.removeprefix("../components/") for each in shown["components"]]
+        return shown["resources"][0].removeprefix("../"), [*listed, *self._components]
 
     def _certificate(self) -> tuple[list[str], list[str]]:
         """Return the commands that make the certificate, before the others, and publish it, after them."""

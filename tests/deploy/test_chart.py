@@ -27,7 +27,7 @@ NAMESPACE = (
 TAG = "latest"  # of the image in the base; the chart's own is its appVersion
 SIZES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "standalone": ({"replicas": 1, "ledgers": "memory"}, []),
-    "cluster": ({"replicas": 1}, ["cluster-access"]),
+    "one replica": ({"replicas": 1}, ["cluster-access"]),
     "ha": ({}, ["ha"]),
 }
 CERTIFICATES = {"by-hand": [], "self-signed": ["self-signed"], "cert-manager": ["cert-manager"]}
@@ -51,7 +51,6 @@ SMALLEST = {**BARE, "replicas": 1, "ledgers": "memory", "certificates": "by-hand
 """The base of kustomize."""
 OVERLAYS: dict[str, dict[str, Any]] = {
     "standalone": BARE | SIZES["standalone"][0],
-    "cluster": BARE | {"replicas": 1, "certificates": "by-hand"},
     "ha": {},
     "available": {"profile": "available"},
     "cert-manager": {"certificates": "cert-manager"},
