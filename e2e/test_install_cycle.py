@@ -17,19 +17,20 @@ import pytest
 
 from e2e.api import api
 from e2e.command_output import run_kubectl
+from e2e.definitions import serve_kinds_of
 from e2e.gates.process import GateProcess
 from e2e.installation.leftovers import find_leftovers
 from e2e.installation.process import InstalledGate
 from e2e.installation.rendered import CHART, KUSTOMIZE, Object, render_own_overlay, run_helm, to_list
 from e2e.installation.rights import Right, collect_rights, read_requests
 from e2e.installation.uninstalling import uninstall
-from e2e.karpenter import serve_karpenter
 from e2e.load import STORED, Clients
 from e2e.local.cluster import LocalCluster
 from e2e.local.launches import audit_log
 from e2e.pods import DONGLE, create, pod
 from e2e.ports import Cluster, NotHereError, Site
 from e2e.waiting import until
+from e2e.workload_kinds.modules import KARPENTER
 
 _OWN = "tallygate-system"
 _WITHIN = 240.0  # seconds; a new cap is active after some hundred
@@ -67,7 +68,7 @@ def local(site: Site) -> Iterator[LocalCluster]:
         raise NotHereError("it takes a control plane whose audit log can be read, and on which nothing is installed")
     cluster = site.cluster
     uninstall(cluster)  # what other cases have left of it
-    with serve_karpenter(cluster):  # or its pools are not watched
+    with serve_kinds_of(cluster, KARPENTER):  # or its pools are not watched
         yield cluster
     uninstall(cluster)
 

@@ -14,16 +14,18 @@ import yaml
 
 from e2e.api import Object, api
 from e2e.command_output import run_tallygate
+from e2e.definitions import serve_kinds_of
 from e2e.extra_gates import run_watching_gate
 from e2e.gates.process import GateProcess
-from e2e.karpenter import KARPENTER_ROOT, serve_karpenter
 from e2e.local.cluster import LocalCluster
 from e2e.local.nodes import add_nodes
 from e2e.pods import pod
 from e2e.ports import NotHereError, Site
 from e2e.waiting import until
+from e2e.workload_kinds.modules import KARPENTER
 
 _WITHIN = 240.0
+_KARPENTER_ROOT = "/apis/karpenter.sh/v1"
 _POOL = "karpenter.sh/nodepool"
 _ZONE = "topology.kubernetes.io/zone"
 _BOARD = "example.com/board"
@@ -202,7 +204,7 @@ def test_a_gate_remembers_the_last_node_of_a_group_until_it_is_restarted(
 @pytest.fixture(scope="module")
 def karpenter(local_cluster: LocalCluster) -> Iterator[LocalCluster]:
     """Define NodePools and NodeClaims as Karpenter does."""
-    with serve_karpenter(local_cluster):
+    with serve_kinds_of(local_cluster, KARPENTER):
         yield local_cluster
 
 
@@ -257,16 +259,16 @@ def test_a_gate_follows_the_pools_of_karpenter_that_come_and_go(
 
         until("the gate has listed the nodes", lambda: not list_allowed(), _WITHIN)
         request.getfixturevalue("karpenter")
-        ours.create(f"{KARPENTER_ROOT}/nodepools", _node_pool())
+        ours.create(f"{_KARPENTER_ROOT}/nodepools", _node_pool())
         until("nothing is impossible but for labels and taints", lambda: list_allowed() == without_amounts, _WITHIN)
-        ours.create(f"{KARPENTER_ROOT}/nodeclaims", _node_claim())
+        ours.create(f"{_KARPENTER_ROOT}/nodeclaims", _node_claim())
         status = {"status": {"allocatable": _AMOUNTS, "capacity": _AMOUNTS}}
-        ours.patch(f"{KARPENTER_ROOT}/nodeclaims/boards-1/status", status)
+        ours.patch(f"{_KARPENTER_ROOT}/nodeclaims/boards-1/status", status)
         until("the amounts of the claim decide", lambda: list_allowed() == fitting, _WITHIN)
-        ours.delete(f"{KARPENTER_ROOT}/nodeclaims/boards-1")
-        until("the claim is deleted", lambda: not ours.items(f"{KARPENTER_ROOT}/nodeclaims"), _WITHIN)
+        ours.delete(f"{_KARPENTER_ROOT}/nodeclaims/boards-1")
+        until("the claim is deleted", lambda: not ours.items(f"{_KARPENTER_ROOT}/nodeclaims"), _WITHIN)
         assert list_allowed() == fitting
-        ours.delete(f"{KARPENTER_ROOT}/nodepools/boards")
+        ours.delete(f"{_KARPENTER_ROOT}/nodepools/boards")
         until("the pool is forgotten", lambda: not list_allowed(), _WITHIN)
 
 
@@ -275,10 +277,10 @@ def test_a_pool_of_karpenter_has_the_shape_of_its_claim_and_of_its_node(
 ) -> None:
     """Predict by the amounts of a claim, and then of the node; the limits leave two nodes, and then one."""
     ours = api(karpenter.kubeconfig)
-    ours.create(f"{KARPENTER_ROOT}/nodepools", _node_pool())
-    ours.create(f"{KARPENTER_ROOT}/nodeclaims", _node_claim())
+    ours.create(f"{_KARPENTER_ROOT}/nodepools", _node_pool())
+    ours.create(f"{_KARPENTER_ROOT}/nodeclaims", _node_claim())
     status = {"status": {"allocatable": _AMOUNTS, "capacity": _AMOUNTS}}
-    ours.patch(f"{KARPENTER_ROOT}/nodeclaims/boards-1/status", status)
+    ours.patch(f"{_KARPENTER_ROOT}/nodeclaims/boards-1/status", status)
     expected = {name: "fits" if fits else "does not fit" for name, _, _, fits in _PODS}
     assert _list_answers(karpenter, pending) == {name: (answer, 2) for name, answer in expected.items()}
     snapshot = tmp_path / "now.json"
@@ -290,7 +292,7 @@ def test_a_pool_of_karpenter_has_the_shape_of_its_claim_and_of_its_node(
     zoned.write_text(yaml.safe_dump(_make_zoned_pod(site, "b")))
     done = run_tallygate(karpenter, "predict", str(zoned), "--kubeconfig", str(karpenter.kubeconfig))
     assert "would fit on a new node of shape nodepool/boards (at most 2 more) in zone b" in done.stdout
-    ours.patch(f"{KARPENTER_ROOT}/nodepools/boards/status", {"status": {"resources": {_BOARD: "4"}, "nodes": 1}})
+    ours.patch(f"{_KARPENTER_ROOT}/nodepools/boards/status", {"status": {"resources": {_BOARD: "4"}, "nodes": 1}})
     labels = {**_POOLED, _POOL: "boards", "node.kubernetes.io/instance-type": "board-4"}
     with _add_node(karpenter, _make_node("pool-board", labels, [_TAINT])):
         _check_scheduler(

@@ -103,6 +103,18 @@ TEKTON = Module("github.com/tektoncd/pipeline", "v1.15.0", ())
 """Its definitions have other fields in each version, which only its webhook converts."""
 KARPENTER = Module("sigs.k8s.io/karpenter", "v1.8.0", ("pkg/apis/crds/karpenter.sh_node[cp]*.yaml",))
 """No kind of it has pods; its NodePools and NodeClaims describe nodes."""
+ARGO_CD = Module("github.com/argoproj/argo-cd/v3", "v3.5.7", ("manifests/crds/application-crd.yaml",))
+FLUX_SOURCE = Module(
+    "github.com/fluxcd/source-controller",
+    "v1.9.6",
+    ("config/crd/bases/source.toolkit.fluxcd.io_gitrepositories.yaml",),
+)
+FLUX_KUSTOMIZE = Module(
+    "github.com/fluxcd/kustomize-controller",
+    "v1.9.6",
+    ("config/crd/bases/kustomize.toolkit.fluxcd.io_kustomizations.yaml",),
+)
+"""No kind of Argo CD and Flux has pods; theirs bring files into a cluster. Newer versions need Go 1.27."""
 
 MODULES = (
     *(JOBSET, LWS, TRAINING, MPI, TRAINER, VOLCANO, KUEUE, APP_WRAPPER),

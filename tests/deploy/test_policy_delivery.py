@@ -76,7 +76,7 @@ def test_the_commands_of_kubectl_make_a_labelled_config_map(tmp_path: Path) -> N
 
 
 def test_argo_cd_and_flux_apply_the_same_overlay() -> None:
-    """Expect the folder of the overlay; the page names the versions of the definitions that its objects follow."""
+    """Expect the folder of the overlay; e2e/test_delivered_policies.py has the definitions of the objects."""
     kinds = {each["kind"]: each for each in list_yaml_blocks(PAGE) if "kind" in each}
     assert sorted(kinds) == ["Application", "GitRepository", "Kustomization"]
     assert kinds["Application"]["spec"]["source"]["path"] == "deploy/kustomize/mine"
