@@ -214,5 +214,5 @@ def _settle(gate: GateProcess, printed: str) -> None:
 
 def is_settled(gate: GateProcess) -> bool:
     """Return whether each reservation of the gate is counted in the used amounts."""
-    lines = [line for line in gate.metrics().splitlines() if line.startswith("tallygate_cap_reservations{")]
+    lines = [line for line in gate.metrics().splitlines() if line.startswith("tallygate_cap_reservations_max{")]
     return bool(lines) and not any(float(line.rpartition(" ")[2]) for line in lines)

@@ -117,5 +117,5 @@ class _Stage:
         """Return whether no ledger of the gate that watches the cluster has a reservation (docs/operate/metrics.md)."""
         if not isinstance(self._gate, GateProcess):
             raise ClusterError("only a gate that watches the cluster counts its reservations")
-        amounts = re.findall(r"^tallygate_cap_reservations\{.*\} (.+)$", self._gate.metrics(), re.MULTILINE)
+        amounts = re.findall(r"^tallygate_cap_reservations_max\{.*\} (.+)$", self._gate.metrics(), re.MULTILINE)
         return bool(amounts) and not any(float(each) for each in amounts)

@@ -66,8 +66,6 @@ def _count_events(metrics: ServerMetrics, controller_metrics: LedgerControllerMe
     metrics.count_closed_connections("late", 1)
     metrics.count_problem("TG201")
     metrics.count_failure("crash")
-    metrics.count_policy_reload(success=True)
-    metrics.count_certificate_reload(success=True)
     metrics.rejections.count_rejection("gpus", "excess")
     metrics.rejections.count_exceeded("gpus")
     controller_metrics.count_reconcile("written")

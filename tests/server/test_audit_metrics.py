@@ -16,7 +16,6 @@ def test_findings_are_reported_by_policy() -> None:
     metrics.last_audit = create_last_audit()
     assert {
         'tallygate_audit_findings{by="rule",enforcement="deny",policy="rule-0"} 1.0',
-        'tallygate_audit_objects{kind="Pod"} 7.0',
         "tallygate_audit_duration_seconds 2.5",
         "tallygate_audit_last_success_timestamp_seconds 1.7e+09",
     } <= list_metric_lines(registry)

@@ -3,15 +3,12 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, make_wsgi_app
+from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics, make_wsgi_app
 
 from tallygate.device_plugin.device_inventory import OfferedDevice
 from tallygate.server.telemetry.json_log import Logger
-
-_DURATION_BUCKETS: Final = (0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
 class DeviceMetrics:
@@ -43,13 +40,6 @@ class DeviceMetrics:
             ("resource",),
             registry=self.registry,
         )
-        self._check_seconds = Histogram(
-            "tallygate_device_plugin_health_check_duration_seconds",
-            "Duration of the checks of devices, by result.",
-            ("resource", "result"),
-            buckets=_DURATION_BUCKETS,
-            registry=self.registry,
-        )
         for name in resource_names:
             self.set_devices(name, ())
             self._streams.labels(name)
@@ -73,9 +63,6 @@ class DeviceMetrics:
 
     def count_registration(self, resource: str, *, is_registered: bool) -> None:
         self._registrations.labels(resource, "registered" if is_registered else "failed").inc()
-
-    def observe_check(self, resource: str, seconds: float, *, is_passed: bool) -> None:
-        self._check_seconds.labels(resource, "passed" if is_passed else "failed").observe(seconds)
 
 
 @dataclass(frozen=True, slots=True)

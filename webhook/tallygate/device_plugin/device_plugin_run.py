@@ -131,14 +131,10 @@ class ResourceControl:
         health = self._resource.health
         if health is None:
             return
-        started_at = time.monotonic()
         try:
             result = self._probes.check(device, health)
         except Exception as crash:  # noqa: BLE001  # a fault of ours must not leave a device unchecked for good
             result = HealthResult(f"{type(crash).__name__}: {crash}")
-        self._telemetry.metrics.observe_check(
-            self._resource.name, time.monotonic() - started_at, is_passed=result.is_passed
-        )
         self._results.put((device.device_id, result))
         self._wake()
 

@@ -19,7 +19,7 @@ _NOWHERE = model.SourceLocation("", 0, 0)
 
 
 class PolicyReloader:
-    """A policy store that logs and counts its reloads. Without paths it has the shipped policies.
+    """A policy store that logs its reloads. Without paths it has the shipped policies.
 
     Raises:
         tallygate.policy.store.PolicyError: if the files are not a valid policy set.
@@ -53,7 +53,6 @@ class PolicyReloader:
         return ReadinessStatus("policies", ready=True, detail=detail)
 
     def _report_change(self, status: PolicyStatus) -> None:
-        self._metrics.count_policy_reload(success=not (status.rejected_findings or status.internal_error))
         self._set_metrics(status)
         if status.internal_error:
             self._log.error("policies-crashed", exc_info=status.internal_error, active_digest=status.digest)
@@ -74,7 +73,6 @@ class PolicyReloader:
 
     def _set_metrics(self, status: PolicyStatus) -> None:
         policies = self.store.get_policies()
-        self._metrics.policy_loaded_at.set(status.loaded_at.timestamp())
         self._metrics.policy_broken.set(1 if status.rejected_findings or status.internal_error else 0)
         self._metrics.policy_rules.set(len(policies.rules))
         self._metrics.policy_caps.set(len(policies.caps))

@@ -16,7 +16,7 @@ from pathlib import Path
 from traceback import extract_tb
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client import CollectorRegistry, Counter
 
 from tallygate.admission.webhook_configuration import CONFIGURATION_NAME
 from tallygate.errors import TallygateError
@@ -40,7 +40,6 @@ from tallygate_certs.secret_state import ServingCertificate, compute_fingerprint
 from tallygate_certs.secret_store import CertificateWatch, KubernetesCertificateStore
 from tallygate_certs.served_files import ServedFiles
 
-_RESULTS: Final = ("success", "failure")
 _DEBOUNCE_SECONDS: Final = 0.05  # from the first change to the reconciliation: both configurations change together
 _JITTER: Final = 0.2
 _RECONCILE_SECONDS: Final = 10.0  # between two reconciliations
@@ -61,29 +60,11 @@ class CertificateMetrics:
             ("step",),
             registry=registry,
         )
-        self._reconciles = Counter(
-            "tallygate_certificate_reconcile",
-            "Reconciliations of the Secret of certificates and of the published CA bundle.",
-            ("result",),
-            registry=registry,
-        )
-        self._last_success = Gauge(
-            "tallygate_certificate_last_reconcile_timestamp_seconds",
-            "Last successful reconciliation of the Secret of certificates (Unix time).",
-            registry=registry,
-        )
-        for result in _RESULTS:
-            self._reconciles.labels(result)
         for action in RotationAction:
             self._steps.labels(action)
 
     def count_action(self, action: RotationAction) -> None:
         self._steps.labels(action).inc()
-
-    def count_reconcile(self, *, success: bool) -> None:
-        self._reconciles.labels("success" if success else "failure").inc()
-        if success:
-            self._last_success.set_to_current_time()
 
 
 @contextmanager
@@ -221,7 +202,7 @@ class _CertificateController:
         return seconds
 
     def _reconcile(self) -> bool:
-        """Run the pending actions, at most 6, and count the result."""
+        """Run the pending actions, at most 6."""
         try:
             for step in islice(iter(self._reconciler.reconcile, None), _MAX_ACTIONS):
                 self._report_action(step)
@@ -229,11 +210,9 @@ class _CertificateController:
             self._log.info("certificate-conflict", message=str(error))
             return False
         except Exception as error:  # noqa: BLE001  # `_format_failure` tells a crash from the others
-            self._metrics.count_reconcile(success=False)
             raise ServeError(_format_failure(error)) from None
         finally:
             self._request_errors.update(self._reconciler.request_error)
-        self._metrics.count_reconcile(success=True)
         return True
 
     def _report_action(self, step: RotationStep) -> None:

@@ -92,7 +92,7 @@ class CertificateReloader:
         self._install_and_record(self._read())
 
     def reload_if_changed(self) -> None:
-        """Install the certificates if the files have changed and are valid; count and log the result."""
+        """Install the certificates if the files have changed and are valid; log the result."""
         try:
             certificates = self._read()
             if self._current and certificates.digest == self._current.digest:
@@ -102,7 +102,6 @@ class CertificateReloader:
         except (CertificateError, HttpsStartError) as error:
             self._failure_log.update(str(error))
         else:
-            self._metrics.count_certificate_reload(success=True)
             fields = {
                 "subject": certificates.subject,
                 "fingerprint": certificates.fingerprint,
@@ -130,7 +129,6 @@ class CertificateReloader:
         self._metrics.certificate_not_after.set(certificates.not_after.timestamp())
 
     def _log_failure(self, *, message: str) -> None:
-        self._metrics.count_certificate_reload(success=False)
         self._log.error("certificate-reload-failed", message=message)
 
 

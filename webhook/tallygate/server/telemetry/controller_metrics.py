@@ -133,9 +133,6 @@ class AuditMetrics(Collector):
             "Findings of the last audit, by policy and enforcement.",
             labels=["by", "policy", "enforcement"],
         )
-        objects = GaugeMetricFamily(
-            "tallygate_audit_objects", "Objects that the last audit evaluated.", labels=["kind"]
-        )
         seconds = GaugeMetricFamily("tallygate_audit_duration_seconds", "Duration of the last audit, with its pauses.")
         ended = GaugeMetricFamily(
             "tallygate_audit_last_success_timestamp_seconds", "End of the last complete audit (Unix time)."
@@ -144,11 +141,9 @@ class AuditMetrics(Collector):
         if last is not None:
             for labels, count in _sum_by_policy(last.outcome).items():
                 findings.add_metric(labels, count)
-            for kind, count in sorted(last.outcome.coverage.evaluated.items()):
-                objects.add_metric([kind], count)
             seconds.add_metric([], last.duration)
             ended.add_metric([], last.ended_at)
-        yield from (findings, objects, seconds, ended)
+        yield from (findings, seconds, ended)
 
 
 def _sum_by_policy(outcome: AuditResult) -> Sums[tuple[str, str, str]]:

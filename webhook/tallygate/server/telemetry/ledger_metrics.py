@@ -66,7 +66,6 @@ class CapSum:
 
     amounts: dict[str, Counts[str]] = field(default_factory=lambda: {name: Counts() for name in AMOUNT_GETTERS})
     states: Counts[LedgerState] = field(default_factory=Counts)
-    reservations: int = 0
     max_reservations: int = 0
     max_age: float = 0.0
 
@@ -75,7 +74,6 @@ class CapSum:
         for name, get_amounts in AMOUNT_GETTERS.items():
             self.amounts[name].update(get_amounts(ledger))
         self.states[_find_state(ledger)] += 1
-        self.reservations += len(ledger.reservations)
         self.max_reservations = max(self.max_reservations, len(ledger.reservations))
         self.max_age = max(self.max_age, labelled.age)
 
@@ -221,8 +219,6 @@ class LedgerMetrics(Collector):
         sums = sum_by_cap(ledgers)
         for amount_name, help_text in _AMOUNT_HELP.items():
             yield _create_family(amount_name, help_text, ("cap", "resource"), _list_amounts(sums, amount_name))
-        help_text = "The capacity of which limits are percentages, as this process has settled it."
-        yield _create_family("capacity", help_text, ("cap", "resource"), self._list_capacities())
         states: dict[LabelValues, float] = {
             (cap, state): sum_.states[state] for cap, sum_ in sums.items() for state in LedgerState
         }
@@ -255,18 +251,7 @@ class LedgerMetrics(Collector):
             if (label := labels.get(get_policy_key(key.cap))) is not None
         ]
 
-    def _list_capacities(self) -> dict[LabelValues, float]:
-        """Return the known capacities by cap and name, without those of caps beyond the number of labels."""
-        caps, labels = self._caps(), CapLabels()
-        return {
-            (label, name): capacity.amount / 1000 if is_milli(name) else capacity.amount
-            for cap in sorted(caps.list_caps(), key=lambda each: each.key)
-            if (label := labels.get_label(cap.definition.name)) != OTHER
-            for name, capacity in caps.sources.capacities.get(cap.definition.name, {}).items()
-        }
-
     def _list_counts(self) -> Iterator[tuple[str, str, Callable[[CapSum], float]]]:
-        yield "reservations", "Reservations in the cap's ledgers.", lambda sum_: sum_.reservations
         yield "reservations_max", "Reservations in the ledger that has the most.", lambda sum_: sum_.max_reservations
         if self._has_age:
             help_text = "Time since the last observation of the ledger that was not observed for the longest."
@@ -300,12 +285,6 @@ class DriftMetrics:
             ("cap",),
             registry=registry,
         )
-        self._last_amounts = Gauge(
-            "tallygate_ledger_drift_last",
-            "Excess of the last such recount over the charged amount; cpu in cores.",
-            ("cap", "resource"),
-            registry=registry,
-        )
 
     def register_cap(self, cap: str) -> None:
         """Create the series of an active cap at 0, since Prometheus sees no increase in a series that begins with 1."""
@@ -317,10 +296,7 @@ class DriftMetrics:
             return
         if not (excess := compute_drift(write.before, write.ledger)):
             return
-        label = self._cap_labels.get_label(get_cap_name(write.key.cap))
-        self._drifts.labels(label).inc()
-        for name, amount in excess.items():
-            self._last_amounts.labels(label, name).set(amount / 1000 if is_milli(name) else amount)
+        self._drifts.labels(self._cap_labels.get_label(get_cap_name(write.key.cap))).inc()
         amounts = {name: format_amount(name, amount) for name, amount in excess.items()}
         self._log.warning("ledger-drift", **_name_ledger(write.key), amounts=amounts)
 

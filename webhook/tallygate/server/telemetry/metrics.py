@@ -193,13 +193,6 @@ class ServerMetrics:
             "Connections that were closed for their sender's fault, by reason.",
             ("reason",),
         )
-        self._policy_reloads = counter(
-            "tallygate_policy_reloads", "Reloads of changed policy files, by result.", ("result",)
-        )
-        self.policy_loaded_at = gauge(
-            "tallygate_policy_last_success_timestamp_seconds",
-            "Time at which the active policies were loaded (Unix time).",
-        )
         self.policy_broken = gauge(
             "tallygate_policy_broken", "1 while the policy files are broken and an earlier set is active."
         )
@@ -213,9 +206,6 @@ class ServerMetrics:
     def _add_process_metrics(self) -> None:
         counter = partial(Counter, registry=self.registry)
         gauge = partial(Gauge, registry=self.registry)
-        self._certificate_reloads = counter(
-            "tallygate_certificate_reloads", "Reloads of changed certificate files, by result.", ("result",)
-        )
         self.certificate_not_after = gauge(
             "tallygate_certificate_not_after_timestamp_seconds", "Expiry of the serving certificate (Unix time)."
         )
@@ -253,14 +243,6 @@ class ServerMetrics:
     def count_closed_connections(self, reason: str, count: int) -> None:
         """Count connections that the server closed, of a reason from a fixed set."""
         self._closed_connections.labels(reason).inc(count)
-
-    def count_policy_reload(self, *, success: bool) -> None:
-        """Count one change of the policy files."""
-        self._policy_reloads.labels("success" if success else "failure").inc()
-
-    def count_certificate_reload(self, *, success: bool) -> None:
-        """Count one change of the certificate files."""
-        self._certificate_reloads.labels("success" if success else "failure").inc()
 
     def _create_request_child(self, phase: Phase, operation: str, kind: str, verdict: str) -> Counter:
         """Return the child for the label values; cache it only if all are known: a hostile kind costs no memory."""
