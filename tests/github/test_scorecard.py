@@ -11,8 +11,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from tallygate.cli.app import root
 from tests.github.scorecard import CheckResult, run_checks
+from tests.pages.page import DOCS, Page
 
 _ROOT = Path(__file__).parents[2]
 _GO_MOD = (_ROOT / "e2e" / "scorecard" / "go.mod").read_text(encoding="utf-8")
@@ -80,3 +83,31 @@ def test_the_page_names_the_version_and_the_scores(results: Mapping[str, CheckRe
     assert f"| {', '.join(_FULL)} | 10 of 10 |" in page
     for check in _WITH_WARNINGS:
         assert f"| {check} | {results[check].score} |" in page
+
+
+def write_workflows(folder: Path) -> None:
+    """Write the workflows that `tallygate init` and a page give to users."""
+    done = CliRunner().invoke(root, ["init", "--for", "gpus", str(folder)])
+    assert done.exit_code == 0, done.output
+    page = Page(DOCS / "start" / "forty-teams.md")
+    (block,) = (each[2] for each in page.list_blocks("yaml") if each[2].startswith("# .github/workflows/"))
+    (folder / ".github" / "workflows" / "page.yaml").write_text(block, encoding="utf-8")
+
+
+def test_workflows_for_users_have_pinned_actions_and_few_rights(tmp_path: Path) -> None:
+    """Expect one warning: pip installs tallygate by its version, since users choose the version, and not by hashes."""
+    write_workflows(tmp_path)
+    found = run_checks(tmp_path, ("Pinned-Dependencies", "Token-Permissions", "Dangerous-Workflow"))
+    (warning,) = found["Pinned-Dependencies"].warnings
+    assert warning.startswith("Warn: pipCommand not pinned by hash: .github/workflows/tallygate.yml:")
+    assert (found["Token-Permissions"].score, found["Dangerous-Workflow"].score) == (10, 10)
+
+
+def test_an_action_by_tag_and_missing_rights_would_be_found(tmp_path: Path) -> None:
+    write_workflows(tmp_path)
+    for file in (tmp_path / ".github" / "workflows").iterdir():
+        text = re.sub(r"@[0-9a-f]{40} # (v\d).*", r"@\1", file.read_text(encoding="utf-8"))
+        file.write_text(re.sub(r"^permissions:.*\n(?:  .*\n)*", "", text, flags=re.MULTILINE), encoding="utf-8")
+    found = run_checks(tmp_path, ("Pinned-Dependencies", "Token-Permissions"))
+    unpinned = [each for each in found["Pinned-Dependencies"].warnings if "GitHubAction not pinned" in each]
+    assert (len(unpinned), found["Token-Permissions"].score) == (3, 0)

@@ -25,6 +25,7 @@ HOOKS_FILE = ".pre-commit-config.yaml"
 
 _WORKFLOW = Template("""\
 # The policies with every change: their mistakes, and whether they decide as the scenarios expect.
+# Actions are named by their commits, which cannot be moved. Dependabot renews them (package-ecosystem: github-actions).
 name: policies
 on:
   push: {branches: [main]}
@@ -35,9 +36,9 @@ jobs:
   tallygate:
     runs-on: ubuntu-latest
     steps:
-      - uses: actions/checkout@v7
+      - uses: actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1 # v7.0.1
         with: {persist-credentials: false}
-      - uses: actions/setup-python@v6
+      - uses: actions/setup-python@ece7cb06caefa5fff74198d8649806c4678c61a1 # v6.3.0
         with: {python-version: "3.13"}
       # Scenarios of rules that compare pods with nodes need numpy, too.
       - run: |
