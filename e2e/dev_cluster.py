@@ -19,7 +19,7 @@ from e2e.errors import BuildError, ClusterError
 from e2e.gates.asks import COMPONENT, AskServer, create_asks_account
 from e2e.gates.process import GateProcess
 from e2e.gates.running import HERE, LOOPBACK
-from e2e.ledgers import define_ledgers
+from e2e.ledgers import define_ledgers, list_ledgers
 from e2e.local.build import kubernetes_version
 from e2e.local.cluster import LocalCluster
 from e2e.local.component import start_new_process
@@ -57,19 +57,9 @@ Whole units, and names that exist:
 Requests equal limits:
   kubectl create -f e2e/manifests/request-only.yaml  # refused: a request without its limit
 
-A cap over all namespaces, of three dongles:
-  kubectl create -f e2e/manifests/dongles.yaml  # six pods of a dongle each: three are created
-  kubectl describe replicasets | grep exceeded  # the reason
-  tallygate usage --policies={policies}
-  kubectl create namespace team-b
-  kubectl create --namespace=team-b -f e2e/manifests/two-dongles.yaml  # refused: all namespaces share the cap
-
-An answer before anything is sent, from the server of asks:
-  tallygate ask -f e2e/manifests/two-dongles.yaml  # refused: the cap is full
-
 A prediction before anything is stored:
-  tallygate predict -f e2e/manifests/nine-gpus.yaml  # never: no node has nine
-  kubectl create -f e2e/manifests/nine-gpus.yaml     # stored, with the same warning
+  tallygate predict -f e2e/manifests/nine-gpus.yaml --policies={policies}  # never: no node has nine
+  kubectl create -f e2e/manifests/nine-gpus.yaml  # stored, with the same warning
 
 Something that no kubelet finds:
   kubectl create -f e2e/manifests/seat.yaml          # stored, with a warning: no node has example.com/seat
@@ -85,6 +75,16 @@ An address of its node for each pod of a namespace, without a request in the man
   kubectl get events --namespace=addresses | grep Insufficient  # the fourth waits, for the same reason
   sed -i 's/minus: 5/minus: 4/' {policies}/playground.yaml  # the node gets one more
   kubectl get pods --namespace=addresses | grep -c Running  # all four run
+
+A cap over all namespaces, of three dongles. It is new and counts first what runs: it is enforced from {enforced} on.
+  tallygate usage --policies={policies}  # until then its note says so
+  kubectl create -f e2e/manifests/dongles.yaml  # six pods of a dongle each: three are created
+  kubectl describe replicasets | grep exceeded  # the reason
+  kubectl create namespace team-b
+  kubectl create --namespace=team-b -f e2e/manifests/two-dongles.yaml  # refused: all namespaces share the cap
+
+An answer before anything is sent, from the server of asks:
+  tallygate ask -f e2e/manifests/two-dongles.yaml  # refused: the cap is full
 
 Policies that change while the gate runs:
   cp policies/examples/licences.yaml {policies}/
@@ -164,6 +164,18 @@ def _is_published(cluster: LocalCluster) -> bool:
     return "url" in api(cluster.kubeconfig).get(path).get("data", {})
 
 
+def _find_enforcement_time(cluster: LocalCluster, gate: GateProcess) -> str:
+    """Return from when on the caps are enforced, as messages of the gate have it."""
+    times: list[str] = []
+
+    def is_known() -> bool:
+        times[:] = [ledger["status"].get("activeFrom", "") for ledger in list_ledgers(cluster, DEFAULT_NAMESPACE)]
+        return bool(times) and all(times)
+
+    until("the ledgers say from when on they are enforced", is_known, _WITHIN, gate.log)
+    return f"{datetime.fromisoformat(max(times)):%H:%M:%S} UTC"
+
+
 def _show(cluster: LocalCluster, gate: GateProcess, asks: AskServer) -> None:
     names = ", ".join(each["metadata"]["name"] for each in _NODES)
     click.echo(
@@ -176,7 +188,9 @@ def _show(cluster: LocalCluster, gate: GateProcess, asks: AskServer) -> None:
     programs = {"kubectl": cluster.kubectl_program.parent, "tallygate": Path(sys.executable).parent}
     for folder in (folder for name, folder in programs.items() if shutil.which(name) is None):
         click.echo(f'  export PATH={shlex.quote(str(folder))}:"$PATH"')
-    click.echo(_COMMANDS.format(policies=shlex.quote(str(gate.policies))))
+    click.echo(
+        _COMMANDS.format(policies=shlex.quote(str(gate.policies)), enforced=_find_enforcement_time(cluster, gate))
+    )
     click.echo("Is all of it well? What is registered, and which kinds of other projects?")
     click.echo(f"  tallygate doctor --monitor={gate.monitor}  # no check is FAIL\n")
     click.echo("Ctrl-C stops it and leaves nothing behind.")

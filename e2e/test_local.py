@@ -126,17 +126,13 @@ def test_a_component_that_dies_is_named_with_its_log_and_nothing_stays() -> None
     assert not any(_runs(each.pid) for each in components)
 
 
+_ENFORCED = "Z\n"  # the line of the cap ends with the time of its last recount: it has no note
+
 # The results of the printed commands, in their order: exit code, and a part of the output.
 _DEV_RESULTS = (
     (1, "1500m is not a whole number"),
     (0, "did you mean nvidia.com/gpu?"),
     (1, "is requested without a limit"),
-    (0, "3 of them can run at a time"),
-    (0, "cap dongle-seats shared by its namespaces exceeded"),
-    (0, "shared, "),
-    (0, "namespace/team-b created"),
-    (1, "exceeded: requested 2 example.com/dongle, used 3"),
-    (1, "exceeded: requested 2 example.com/dongle, used 3"),
     (1, "never on these nodes"),
     (0, "it requests 9 nvidia.com/gpu, the largest node has 8"),
     (0, "no node advertises example.com/seat"),
@@ -150,6 +146,12 @@ _DEV_RESULTS = (
     (0, "Insufficient example.com/ip"),
     (0, ""),
     (0, "4\n"),
+    (0, _ENFORCED),
+    (0, "3 of them can run at a time"),
+    (0, "cap dongle-seats shared by its namespaces exceeded"),
+    (0, "namespace/team-b created"),
+    (1, "exceeded: requested 2 example.com/dongle, used 3"),
+    (1, "exceeded: requested 2 example.com/dongle, used 3"),
     (0, ""),
     (1, "one-licence-per-pod"),
     (0, "registered"),
@@ -158,7 +160,11 @@ _DEV_RESULTS = (
 
 def test_the_dev_cluster_prints_commands_that_do_what_it_says_and_leaves_nothing_behind() -> None:
     with subprocess.Popen(
-        [sys.executable, "-m", "e2e.dev_cluster"], cwd=_ROOT, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "e2e.dev_cluster"],
+        cwd=_ROOT,
+        env={name: value for name, value in os.environ.items() if name != "TALLYGATE_NEW_CAPS"},
+        stdout=subprocess.PIPE,
+        text=True,
     ) as dev_cluster:
         assert dev_cluster.stdout is not None
         try:

@@ -1,6 +1,7 @@
 """Caps in `tallygate check`: the used amounts of a snapshot, and the requests of manifests."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +9,19 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from tallygate.admission.cap_index import CapIndex
 from tallygate.cli.app import root
 from tallygate.cli.sources import snapshot_file
 from tallygate.documents.syntax_tree import Limits
+from tallygate.state.kubernetes.cap_ledger import encode_ledger
+from tallygate.state.ledger.ledger import Activation, Ledger
+from tallygate.state.ports import LedgerKey
+from tests.admission.case import parse_policies
 from tests.cli.cap_checks import CAP, check, namespaces, pod, workload
 
 NO_LIMIT_RANGES: dict[str, Any] = {"apiVersion": "v1", "kind": "LimitRangeList", "items": []}
 
+_COUNTED_AT = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 TWO_PODS = [("Deployment", "replicas"), ("Job", "parallelism")]
 
 
@@ -33,6 +40,22 @@ def test_a_pod_that_exceeds_the_cap_is_an_error_with_the_sum(tmp_path: Path) -> 
 def test_finished_pods_are_not_charged(tmp_path: Path) -> None:
     ended = [pod(phase, 8, status={"phase": phase}) for phase in ("Succeeded", "Failed")]
     assert check(tmp_path, [pod("p", 8)], [*namespaces(a="yes"), *ended]) == []
+
+
+@pytest.mark.parametrize(("is_new", "codes"), [(True, ["TG201", "TG217"]), (False, ["TG201"])])
+def test_a_denial_by_a_new_cap_says_from_when_on_it_enforces_its_limits(
+    tmp_path: Path, *, is_new: bool, codes: list[str]
+) -> None:
+    """Store the ledger that the gate makes for a cap that was never active."""
+    (cap,) = CapIndex(parse_policies(CAP % "false"), None).list_caps()
+    ledger = Ledger(cap.hard, initializer="n", activation=Activation(is_new, 1_800_000_000))
+    written = json.loads(encode_ledger(LedgerKey(cap.key, "a"), ledger, "tallygate-system", None, _COUNTED_AT).body)
+    written["metadata"] |= {"uid": "l", "resourceVersion": "120"}
+    found = check(tmp_path, [pod("p", 9), pod("q", 1)], [*namespaces(a="yes"), written])
+    assert [each[1] for each in found] == codes
+    if is_new:
+        assert found[1][0] == "warning"
+        assert "is new and counts what runs: enforced from about 08:00:00 UTC" in found[1][2]
 
 
 @pytest.mark.parametrize(("shared", "findings"), [(False, 0), (True, 1)])

@@ -6,7 +6,7 @@ room, the pods that are admitted now are charged; a rejected object changes noth
 
 import json
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import count
 
@@ -14,6 +14,7 @@ import msgspec
 
 from tallygate.accounting.amounts import NO_AMOUNTS, Amounts, is_milli
 from tallygate.accounting.devices.least_amounts import LeastAmounts
+from tallygate.accounting.problem import Problem
 from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.admission.cap_index import ActiveCap, CapIndex
 from tallygate.admission.evaluate import NodeRuleEvaluator
@@ -28,7 +29,7 @@ from tallygate.objects.core import ResourceQuota, ResourceQuotaStatus
 from tallygate.review.active_policies import ActivePolicySet
 from tallygate.review.applied_workload import DaemonPodCounter, ForecastWorkload, select_pods
 from tallygate.review.cap_charge import CapCharge, ChargedConsumer, ChargeResult
-from tallygate.review.cap_messages import create_soft_limit_warnings
+from tallygate.review.cap_messages import create_new_cap_warning, create_soft_limit_warnings
 from tallygate.review.claim_forecast import NO_CLAIMS
 from tallygate.review.outcome import Outcome
 from tallygate.review.planned_pods import PlannedPods, PlannedState
@@ -92,8 +93,15 @@ class PlannedCharges:
     ) -> tuple[Outcome, tuple[int, ...] | None]:
         """Review and charge an object; return the outcome, and the number of the pods of each template that fit now.
 
-        There is no number if all of them fit.
+        There is no number if all of them fit. An object that exceeds a new cap is denied, with the warning from when on
+        the cap enforces its limits: the gate admits it until then.
         """
+        outcome, counts = self._charge(request, evaluate_node_rules)
+        return outcome.warn(self._find_new_caps(outcome)), counts
+
+    def _charge(
+        self, request: AdmissionRequest, evaluate_node_rules: NodeRuleEvaluator | None
+    ) -> tuple[Outcome, tuple[int, ...] | None]:
         view = replace(self._view, evaluate_node_rules=evaluate_node_rules)
         outcome = review(
             request,
@@ -115,6 +123,15 @@ class PlannedCharges:
             self._quotas.charge(request.namespace, self._select_admitted(request, plan), plan.stored_counts)
             return outcome, None
         return outcome, self._admit_part(request, plan)
+
+    def _find_new_caps(self, outcome: Outcome) -> Iterator[Problem]:
+        """Yield the warnings that caps by which an object is rejected are new in the cluster."""
+        namespace, state = outcome.request.namespace, self._planned.state
+        exceeded = {problem.rule for problem in outcome.rejections}
+        for cap in self._policy_set.caps.find_matching(namespace, state.namespaces.labels(namespace)).caps:
+            ledger = state.find_ledger(get_ledger_key(cap, namespace)) if cap.definition.name in exceeded else None
+            if ledger is not None and ledger.counts_first:
+                yield create_new_cap_warning(cap, ledger.activation)
 
     def _select_admitted(self, request: AdmissionRequest, plan: PlannedPods) -> ForecastWorkload:
         """Return the pods with their claims; a single pod is stored without claims that have no room."""

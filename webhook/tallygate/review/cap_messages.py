@@ -287,11 +287,10 @@ def create_soft_limit_warnings(result: CapChargeResult) -> Iterator[Problem]:
         )
 
 
-def create_new_cap_warning(result: CapChargeResult) -> Problem:
+def create_new_cap_warning(cap: ActiveCap, activation: Activation) -> Problem:
     """Return the warning that a cap is new, and from when on it enforces its limits (rule 7)."""
-    cap = result.charge.cap
-    text = f"cap {cap.definition.name} is new and counts what runs: {describe_activation(result.ledger.activation)}"
     name = cap.definition.name
+    text = f"cap {name} is new and counts what runs: {describe_activation(activation)}"
     return Problem("", NEW_CAP, Reason.FORBIDDEN, text, rule=name, policy_kind="cap")
 
 

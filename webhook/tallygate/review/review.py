@@ -355,7 +355,7 @@ def conclude(
     new_caps = [booked for booked in result.reserved if booked.ledger.counts_first and booked.charge.is_limited]
     warnings = (
         *(warning for booked in counted for warning in cap_messages.create_soft_limit_warnings(booked)),
-        *(cap_messages.create_new_cap_warning(booked) for booked in new_caps),
+        *(cap_messages.create_new_cap_warning(booked.charge.cap, booked.ledger.activation) for booked in new_caps),
     )
     exceeded_caps = tuple(
         booked.charge.cap.definition.name for booked in counted if cap_messages.is_newly_exceeded(booked)
