@@ -69,6 +69,17 @@ def _create_job(image: str, name: str, pods: int, **spec: Any) -> Object:
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
 
 
+def _create_waiting_job(image: str, name: str, pods: int, **spec: Any) -> Object:
+    """Return a Job whose pods fit on no node.
+
+    KWOK ends a Job's pod as soon as it runs, and an ended pod loses its claim: the claims of several pods would be
+    there together for half a second at best, and on a busy machine never.
+    """
+    job = _create_job(image, name, pods, **spec)
+    job["spec"]["template"]["spec"]["nodeSelector"] = {"example.com/node": "none"}
+    return job
+
+
 def _list_owners(site: Site, namespace: str) -> list[str]:
     """Return the kind of the owner of each claim."""
     claims = api(site.cluster.kubeconfig).items(f"{ROOT}/namespaces/{namespace}/resourceclaims")
@@ -169,12 +180,12 @@ def test_the_pods_of_a_job_start_as_predicted(site: Site, dev: Tenant, tmp_path:
 def test_a_job_without_such_a_claim_is_counted_for_each_pod(site: Site, dev: Tenant) -> None:
     refused = dev.create(_create_job(site.image, "separate", 8)).rejection
     assert f"its 8 pods request 16 {GPU}" in refused
-    assert dev.create(_create_job(site.image, "small", 2)).is_done
+    assert dev.create(_create_waiting_job(site.image, "small", 2)).is_done
     until("each pod has its claim", lambda: _list_owners(site, dev.namespace) == ["Pod", "Pod"], _WITHIN)
 
 
 def test_a_job_of_another_controller_gets_no_group_and_its_pods_have_a_claim_each(site: Site, dev: Tenant) -> None:
-    job = _create_job(site.image, "x", 2, **_SHARED)
+    job = _create_waiting_job(site.image, "x", 2, **_SHARED)
     job["spec"]["scheduling"]["schedulingPolicy"] = {"basic": {}}
     spec = {"schedule": "0 0 1 1 *", "jobTemplate": {"spec": job["spec"]}}
     assert dev.create({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "c"}, "spec": spec}).is_done
