@@ -61,6 +61,12 @@ def test_every_invalid_setting_is_reported(
         assert sentence in line
 
 
+def test_an_option_of_an_earlier_version_is_a_usage_error_that_names_what_is_true() -> None:
+    result = CliRunner().invoke(root, ["serve", "--drain-timeout", "1m"])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == "tallygate: --drain-timeout: there is no such setting any more: it is 25s\n"
+
+
 def test_a_flag_overrides_the_settings_file(tmp_path: Path) -> None:
     """Ignore an invalid setting that a flag overrides, and read the other settings of the file."""
     config = tmp_path / "settings.yaml"

@@ -13,6 +13,7 @@ from tallygate.cluster.kinds import CREATOR_RESOURCES, KINDS, POD_GROUP_RESOURCE
 from tallygate.kube.client import ClientConfig
 from tallygate.server.controllers.ask_address_controller import parse_ask_host
 from tallygate.server.controllers.asked_cluster import AskedCluster
+from tallygate.server.lifecycle import REQUEST_TIMES
 from tallygate.server.settings.sources import load_settings
 from tallygate.server.settings.table import Settings
 from tallygate.state.kubernetes import cap_ledger
@@ -132,7 +133,7 @@ def test_its_pod_is_as_restricted_and_probed_as_the_gates() -> None:
     for field in ("securityContext", "startupProbe", "readinessProbe", "livenessProbe", "ports"):
         assert container[field] == gate_container[field]
     settings = read_ask_settings(objects)
-    assert pod["terminationGracePeriodSeconds"] >= settings.drain_delay + settings.drain_timeout + 5
+    assert pod["terminationGracePeriodSeconds"] >= settings.drain_delay + REQUEST_TIMES.drain + 5
     assert pod["enableServiceLinks"] is False
     assert container["resources"]["limits"].keys() == {"cpu", "memory"}
 

@@ -8,6 +8,7 @@ import pytest
 from tallygate.admission.webhook_configuration import DEFAULT_NAMESPACE, ServiceTarget
 from tallygate.cli.serve.command import serve
 from tallygate.policy.load import load_policies
+from tallygate.server.lifecycle import REQUEST_TIMES
 from tallygate.server.settings.sources import load_settings
 from tallygate.server.settings.table import Settings
 from tallygate_certs.certificate_names import create_service_names
@@ -127,7 +128,7 @@ def test_the_probes_use_the_port_with_plain_http() -> None:
 
 def test_a_drain_ends_within_the_grace_period() -> None:
     grace = get_pod_template()["spec"]["terminationGracePeriodSeconds"]
-    assert grace >= read_settings().drain_delay + read_settings().drain_timeout + END_SECONDS
+    assert grace >= read_settings().drain_delay + REQUEST_TIMES.drain + END_SECONDS
 
 
 def test_the_environment_has_no_variables_of_services() -> None:

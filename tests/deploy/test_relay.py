@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tallygate.admission.webhook_configuration import DEFAULT_NAMESPACE, ServiceTarget
+from tallygate.server.lifecycle import REQUEST_TIMES
 from tallygate_certs.certificate_names import create_service_names
 from tests.admission.plain_configurations import create_plain_configurations
 from tests.deploy.container_settings import (
@@ -134,7 +135,7 @@ def test_the_gate_outlasts_the_relay_and_both_end_within_the_grace_period() -> N
     gate, relay = read_gate_settings(objects), read_relay_end(objects)
     assert gate.drain_delay > relay.pre_stop + relay.hard_stop_after
     grace = get_pod(objects)["terminationGracePeriodSeconds"]
-    assert grace >= gate.drain_delay + gate.drain_timeout + END_SECONDS
+    assert grace >= gate.drain_delay + REQUEST_TIMES.drain + END_SECONDS
     _, validating = create_plain_configurations(ServiceTarget())
     longest = max(each["timeoutSeconds"] for each in validating["webhooks"])
     assert relay.hard_stop_after > longest  # the longest time that an API server waits for a review

@@ -27,10 +27,11 @@ from tallygate.review.quota_forecast import QuotaLister
 from tallygate.review.scale_requests import WorkloadReader
 from tallygate.review.schedulability import check_schedulability, count_pods_on_nodes
 from tallygate.review.view import ClusterView
-from tallygate.state.in_memory import FixedNamespaces, MemoryLedgers, UnknownNamespaces
+from tallygate.state.in_memory import MemoryLedgers, UnknownNamespaces
 from tallygate.state.ledger.ledger import Ledger
 from tallygate.state.ports import LedgerKey, Ledgers, NamespaceLister
 from tests.admission.case import parse_policies
+from tests.state.fixed_namespaces import FixedNamespaces
 from tests.state.transitions import Put, Read
 from tests.wording import join_facts
 

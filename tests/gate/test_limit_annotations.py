@@ -12,9 +12,9 @@ from tallygate.admission.request import ReviewError
 from tallygate.gate.gate import Gate
 from tallygate.policy.limit_annotations import ANNOTATION_PREFIX
 from tallygate.review.view import ClusterView
-from tallygate.state.in_memory import FixedNamespaces
 from tests.gate.gate_fixture import CAP, GPU, GateFixture, pod, response
 from tests.gate.replica_fixture import ReplicaFixture, create_active_replica
+from tests.state.fixed_namespaces import FixedNamespaces
 
 END = datetime(2026, 12, 4, 18, tzinfo=UTC)
 BEFORE, SECOND = END - timedelta(hours=1), timedelta(seconds=1)

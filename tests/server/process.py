@@ -46,11 +46,15 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 class ServerProcess:
-    """A running server of `tests.server.tiny` or `tests.server.gate_server`; its certificates are in `folder`."""
+    """A running server of `tests.server.tiny` or `tests.server.gate_server`; its certificates are in `folder`.
+
+    `times` among the settings are fields of `RequestTimes` that it has in place of the usual ones.
+    """
 
     def __init__(self, folder: Path, module: str = "tests.server.tiny", **settings: object) -> None:
         self.folder = folder
         self._log = folder / "log"
+        self._times = settings.pop("times", {})
         if not (folder / "tls.crt").exists():
             issue(folder, NAMES, datetime.now(UTC))
         flags = {
@@ -77,7 +81,13 @@ class ServerProcess:
     def _start(self, module: str, arguments: Sequence[str]) -> Program:
         """Start the process, with the log in a file."""
         with self._log.open("wb") as log:
-            return Program(module, arguments, cwd=ROOT, stderr=log.fileno())
+            return self._run(module, arguments, log.fileno())
+
+    def _run(self, module: str, arguments: Sequence[str], stderr: int) -> Program:
+        """Start a module with the times of this server."""
+        if self._times:
+            module, arguments = "tests.server.timed_program", [module, json.dumps(self._times), *arguments]
+        return Program(module, arguments, cwd=ROOT, stderr=stderr)
 
     @property
     def log(self) -> str:
@@ -138,7 +148,7 @@ class PipedServer(ServerProcess):
         reader, writer = os.pipe()
         threading.Thread(target=self._copy, args=(reader,), daemon=True).start()
         try:
-            return Program(module, arguments, cwd=ROOT, stderr=writer)
+            return self._run(module, arguments, writer)
         finally:
             os.close(writer)
 

@@ -138,7 +138,7 @@ def test_without_a_ca_of_users_no_certificate_counts(tmp_path: Path) -> None:
 
 
 def test_silent_connections_and_headers_and_bodies_that_never_end_are_cut(tmp_path: Path) -> None:
-    with run_server(tmp_path, first_request_timeout="300ms", body_timeout="300ms") as (server, _):
+    with run_server(tmp_path, times={"first_request": 0.3, "body": 0.3}) as (server, _):
         plain = socket.create_connection(("127.0.0.1", server.port), timeout=30)
         connections = [connect(server), connect(server, HEAD[:30]), connect(server, HEAD)]
         for connection in connections:

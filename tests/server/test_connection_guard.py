@@ -91,7 +91,7 @@ def is_cut_after_a_byte(connection: ssl.SSLSocket) -> bool:
 
 
 def test_a_connection_without_a_request_is_cut_in_time_and_an_answered_one_is_not(tmp_path: Path) -> None:
-    with serve(tmp_path, first_request_timeout="300ms") as (server, client):
+    with serve(tmp_path, times={"first_request": 0.3}) as (server, client):
         answered = client.connect()
         assert send_review(answered) == 200
         silent = [client.connect_plain(), client.connect(), client.connect(SLOW[:30])]
@@ -103,7 +103,7 @@ def test_a_connection_without_a_request_is_cut_in_time_and_an_answered_one_is_no
 
 def test_one_review_makes_a_connection_an_answered_one(tmp_path: Path) -> None:
     """Use several, since a sweep may see a connection for the first time before or after its review."""
-    with serve(tmp_path, first_request_timeout="300ms") as (_, client):
+    with serve(tmp_path, times={"first_request": 0.3}) as (_, client):
         answered = [client.connect() for _ in range(10)]
         assert [send_review(connection) for connection in answered] == [200] * 10
         assert remains(lambda: not any(map(is_cut, answered)), 1.0)
@@ -120,7 +120,7 @@ def test_a_response_that_answers_no_review_ends_its_connection(tmp_path: Path, s
 
 
 def test_the_header_of_a_later_request_has_the_time_of_the_first(tmp_path: Path) -> None:
-    with serve(tmp_path, first_request_timeout="300ms") as (_, client):
+    with serve(tmp_path, times={"first_request": 0.3}) as (_, client):
         connection = client.connect()
         assert send_review(connection) == 200
         connection.sendall(REVIEW[:10])
@@ -128,7 +128,7 @@ def test_the_header_of_a_later_request_has_the_time_of_the_first(tmp_path: Path)
 
 
 def test_at_the_limit_the_oldest_silent_connection_is_closed_for_a_new_one(tmp_path: Path) -> None:
-    with serve(tmp_path, connections=10, first_request_timeout="1h") as (_, client):
+    with serve(tmp_path, connections=10, times={"first_request": 3600}) as (_, client):
         answered = client.connect()
         assert send_review(answered) == 200
         oldest = client.connect()
@@ -152,7 +152,7 @@ def test_answered_connections_that_are_idle_are_closed_if_no_other_is_left(tmp_p
 
 
 def test_a_new_connection_is_not_closed_for_older_ones_that_are_idle(tmp_path: Path) -> None:
-    with serve(tmp_path, connections=5, first_request_timeout="1h") as (_, client):
+    with serve(tmp_path, connections=5, times={"first_request": 3600}) as (_, client):
         for _ in range(5):
             assert send_review(client.connect()) == 200
         new = client.connect()
@@ -161,7 +161,7 @@ def test_a_new_connection_is_not_closed_for_older_ones_that_are_idle(tmp_path: P
 
 
 def test_one_address_has_a_bounded_number_of_connections(tmp_path: Path) -> None:
-    with serve(tmp_path, connections_per_address=5, first_request_timeout="1h") as (_, client):
+    with serve(tmp_path, connections_per_address=5, times={"first_request": 3600}) as (_, client):
         first = [client.connect(address="127.0.0.2") for _ in range(5)]
         # The kernel's clock does not tell connections of one tick apart.
         assert remains(lambda: not any(map(is_cut, first)), 1.0)
@@ -185,7 +185,7 @@ def test_reviews_are_answered_beside_more_idle_connections_than_the_limit(tmp_pa
 
 
 def test_bodies_that_never_end_leave_threads_for_reviews(tmp_path: Path) -> None:
-    with serve(tmp_path, threads=8, body_timeout="1h", first_request_timeout="1h") as (_, client):
+    with serve(tmp_path, threads=8, times={"body": 3600, "first_request": 3600}) as (_, client):
         slow = [client.connect(SLOW, "127.0.0.2") for _ in range(40)]
         assert [send_review(client.connect()) for _ in range(3)] == [200] * 3
         assert any(map(is_cut, slow))

@@ -84,7 +84,7 @@ def test_stuck_decisions_in_half_of_the_threads_are_one_though_others_end(
 
 def test_a_server_whose_reviews_hang_is_not_ready_until_they_end(tmp_path: Path) -> None:
     """Wait for five seconds more than the timeout of a decision."""
-    with ServerProcess(tmp_path, decision_timeout="100ms") as server, server.client() as client:
+    with ServerProcess(tmp_path, times={"decision": 0.1}) as server, server.client() as client:
         hung = threading.Thread(target=client.post, args=(MUTATE,), kwargs={"content": create_review("wait-12000")})
         hung.start()
         assert eventually(lambda: server.monitor("/readyz").status_code == 503)

@@ -54,7 +54,7 @@ def test_idle_connections_do_not_delay_the_end(tmp_path: Path) -> None:
 
 
 def test_requests_that_take_too_long_are_aborted_and_the_exit_code_is_1(tmp_path: Path) -> None:
-    with ServerProcess(tmp_path, drain_timeout="200ms") as server:
+    with ServerProcess(tmp_path, times={"drain": 0.2}) as server:
 
         def post(_: int, __: threading.Event) -> None:
             with server.client() as client, pytest.raises(httpx.HTTPError):
@@ -69,7 +69,7 @@ def test_requests_that_take_too_long_are_aborted_and_the_exit_code_is_1(tmp_path
 
 @pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM], ids=["another interrupt", "SIGTERM"])
 def test_a_second_signal_aborts_the_running_requests(tmp_path: Path, second: signal.Signals) -> None:
-    with ServerProcess(tmp_path, drain_timeout="1h") as server:
+    with ServerProcess(tmp_path, times={"drain": 3600}) as server:
 
         def post(_: int, __: threading.Event) -> None:
             with server.client() as client, pytest.raises(httpx.HTTPError):

@@ -212,7 +212,7 @@ def test_many_large_reviews_at_a_time_take_the_memory_of_one_of_the_largest_size
             statuses.append(client.post(f"{VALIDATE}?timeout=240s", content=body, timeout=300).status_code)
 
     statuses: list[int] = []
-    with ServerProcess(tmp_path, "tests.server.gate_server", body_limit="2Mi", decision_timeout="5m") as server:
+    with ServerProcess(tmp_path, "tests.server.gate_server", body_limit="2Mi", times={"decision": 300}) as server:
         before = server.status("VmHWM")
         with run_threads(8, send):
             pass

@@ -98,7 +98,7 @@ def test_a_connection_that_is_idle_during_a_rotation_stays_usable(tmp_path: Path
 
 
 def test_an_old_worker_ends_after_its_idle_connections_are_closed(tmp_path: Path) -> None:
-    with ServerProcess(tmp_path, idle_timeout="200ms") as server:
+    with ServerProcess(tmp_path, times={"idle": 0.2}) as server:
         threads = 0
         for number in range(4):
             issue(tmp_path, NAMES, datetime.now(UTC))
@@ -108,7 +108,7 @@ def test_an_old_worker_ends_after_its_idle_connections_are_closed(tmp_path: Path
 
 
 def test_beyond_four_old_workers_the_oldest_ends_although_its_connections_are_idle(tmp_path: Path) -> None:
-    with ServerProcess(tmp_path, idle_timeout="1h") as server:
+    with ServerProcess(tmp_path, times={"idle": 3600}) as server:
         clients: list[KeepAlive] = []
         for number in range(6):
             clients.append(KeepAlive(server, Counter()))

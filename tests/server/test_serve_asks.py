@@ -18,7 +18,7 @@ class AskServer(ServerProcess):
 
     def _start(self, module: str, arguments: Sequence[str]) -> Program:
         with self._log.open("wb") as log:
-            return Program(module, ["serve-ask", *arguments], cwd=ROOT, stderr=log.fileno())
+            return self._run(module, ["serve-ask", *arguments], log.fileno())
 
 
 def review(spec: Object) -> Object:

@@ -22,7 +22,7 @@ def load_errors(
 def test_without_anything_every_setting_has_its_default() -> None:
     settings = load_settings({}, {"HOME": "/root", "TALLYGATEWAY": "not ours"})
     assert settings == Settings()
-    assert (settings.listen, settings.body_limit, settings.idle_timeout) == (Address("0.0.0.0", 8443), 8 << 20, 120.0)  # noqa: S104 - the default
+    assert (settings.listen, settings.body_limit, settings.drain_delay) == (Address("0.0.0.0", 8443), 8 << 20, 3.0)  # noqa: S104 - the default
 
 
 def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path) -> None:
@@ -36,28 +36,36 @@ def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("a.toml", 'policies = ["a", "b"]\nlisten = "[::1]:8443"\nidle_timeout = "90s"\n'),
-        ("a.yaml", "policies: [a, b]\nlisten: '[::1]:8443'\nidle_timeout: 90s\n"),
-        ("a.json", '{"policies": ["a", "b"], "listen": "[::1]:8443", "idle_timeout": "90s"}'),
+        ("a.toml", 'policies = ["a", "b"]\nlisten = "[::1]:8443"\ndrain_delay = "90s"\n'),
+        ("a.yaml", "policies: [a, b]\nlisten: '[::1]:8443'\ndrain_delay: 90s\n"),
+        ("a.json", '{"policies": ["a", "b"], "listen": "[::1]:8443", "drain_delay": "90s"}'),
     ],
 )
 def test_the_file_may_be_toml_or_yaml_or_json(tmp_path: Path, name: str, content: str) -> None:
     (tmp_path / name).write_text(content)
     settings = load_settings({}, {"TALLYGATE_CONFIG": str(tmp_path / name)})
-    assert settings == Settings(policies=(Path("a"), Path("b")), listen=Address("::1", 8443), idle_timeout=90.0)
+    assert settings == Settings(policies=(Path("a"), Path("b")), listen=Address("::1", 8443), drain_delay=90.0)
 
 
 def test_every_mistake_is_reported_at_once_with_its_source(tmp_path: Path) -> None:
     config = tmp_path / "settings.yaml"
     config.write_text("body_limt: 1\nthreads: many\n")
     environment = {"TALLYGATE_LISTN": "x", "TALLYGATE_MONITOR": "localhost:1"}
-    assert load_errors(environment, {"idle_timeout": "soon"}, config) == (
+    assert load_errors(environment, {"drain_delay": "soon"}, config) == (
         f"{config}: there is no setting body_limt; did you mean body_limit?",
         "environment: there is no setting TALLYGATE_LISTN; did you mean TALLYGATE_LISTEN?",
         f"{config}: threads: 'many' is not a whole number of at least 1",
         "TALLYGATE_MONITOR: 'localhost:1' is not an IP address and a port, such as 0.0.0.0:8443 or [::]:8443",
-        "--idle-timeout: 'soon' is not a duration; write a number and a unit, such as 10s or 1m30s",
+        "--drain-delay: 'soon' is not a duration; write a number and a unit, such as 10s or 1m30s",
     )
+
+
+def test_a_setting_of_an_earlier_version_is_an_error_that_names_what_to_do(tmp_path: Path) -> None:
+    config = tmp_path / "settings.yaml"
+    config.write_text("namespaces_file: namespaces.json\n")
+    in_file, variable = load_errors({"TALLYGATE_IDLE_TIMEOUT": "1m"}, {}, config)
+    assert in_file.startswith(f"{config}: there is no setting namespaces_file any more: name the cluster by --cluster")
+    assert variable == "environment: there is no setting TALLYGATE_IDLE_TIMEOUT any more: it is 2m"
 
 
 def test_an_error_about_an_unknown_setting_points_to_the_list() -> None:
@@ -78,7 +86,7 @@ BAD_VALUES = {
     "a size with a fraction": ("body_limit", "1.5"),
     "a size without meaning": ("body_limit", "8MB"),
     "a size beyond reason": ("body_limit", "1e999999999"),
-    "a number for a duration": ("idle_timeout", 10),
+    "a number for a duration": ("drain_delay", 10),
     "a name for an address": ("listen", "localhost:8443"),
     "an address without a port": ("listen", "127.0.0.1"),
     "a port beyond the last": ("listen", "127.0.0.1:65536"),

@@ -39,7 +39,7 @@ def is_cut(connection: ssl.SSLSocket) -> bool:
 
 @pytest.mark.parametrize("case", BEGINNINGS)
 def test_a_request_that_never_ends_is_cut_and_an_idle_connection_is_not(tmp_path: Path, case: str) -> None:
-    with ServerProcess(tmp_path, body_timeout="300ms", decision_timeout="300ms") as server:
+    with ServerProcess(tmp_path, times={"body": 0.3, "decision": 0.3}) as server:
         idle = http.client.HTTPSConnection("localhost", server.port, context=server.context)
         idle.request("POST", MUTATE, create_review())
         idle.getresponse().read()
@@ -52,7 +52,7 @@ def test_a_request_that_never_ends_is_cut_and_an_idle_connection_is_not(tmp_path
 
 
 def test_slow_connections_are_cut_while_no_descriptor_is_free(tmp_path: Path) -> None:
-    with ServerProcess(tmp_path, body_timeout="100ms", decision_timeout="100ms") as server:
+    with ServerProcess(tmp_path, times={"body": 0.1, "decision": 0.1}) as server:
         slow = begin_request(server, HEAD)
         _, hard = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
         resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (0, hard))
@@ -61,21 +61,21 @@ def test_slow_connections_are_cut_while_no_descriptor_is_free(tmp_path: Path) ->
 
 
 def test_a_header_that_never_ends_is_cut_when_an_idle_connection_would_be(tmp_path: Path) -> None:
-    with ServerProcess(tmp_path, idle_timeout="300ms") as server:
+    with ServerProcess(tmp_path, times={"idle": 0.3}) as server:
         slow = begin_request(server, HEAD[:30])
         assert eventually(lambda: is_cut(slow))
         slow.close()
 
 
 def test_a_header_that_never_ends_does_not_delay_the_end(tmp_path: Path) -> None:
-    with ServerProcess(tmp_path, body_timeout="200ms", decision_timeout="200ms") as server:
+    with ServerProcess(tmp_path, times={"body": 0.2, "decision": 0.2}) as server:
         slow = begin_request(server, HEAD[:30])
         assert server.stop() == 0
         slow.close()
 
 
 def test_two_hundred_slow_connections_delay_no_other_request(tmp_path: Path) -> None:
-    with ServerProcess(tmp_path, body_timeout="1m") as server, server.client() as client:
+    with ServerProcess(tmp_path, times={"body": 60}) as server, server.client() as client:
         before = server.status("VmRSS")
         slow = [begin_request(server, HEAD + b" " * (50_000 * (number % 2))) for number in range(200)]
         assert eventually(lambda: server.status("Threads") > 200)
@@ -93,7 +93,7 @@ def test_two_hundred_slow_connections_delay_no_other_request(tmp_path: Path) -> 
 
 
 def test_a_slow_request_within_its_timeout_is_answered(tmp_path: Path) -> None:
-    with ServerProcess(tmp_path, body_timeout="10s") as server:
+    with ServerProcess(tmp_path, times={"body": 10}) as server:
         body = create_review()
         connection = http.client.HTTPSConnection("localhost", server.port, context=server.context, timeout=10)
         connection.putrequest("POST", MUTATE)

@@ -14,7 +14,8 @@ from tallygate.gate.gate import Gate
 from tallygate.policy.model import PolicySet
 from tallygate.review.outcome import Outcome
 from tallygate.review.view import ClusterView
-from tallygate.state.in_memory import FixedNamespaces, MemoryLedgers
+from tallygate.state.in_memory import MemoryLedgers
+from tests.state.fixed_namespaces import FixedNamespaces
 
 REVIEWS = Path(__file__).parents[2] / "reviews"
 DEVELOPER = ApiRequest(UserInfo("admin", ("system:authenticated",)), "default")

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NoReturn, Protocol
 from wsgiref.types import WSGIApplication
@@ -39,6 +39,37 @@ from tallygate.server.worker import Worker, WorkerPace, WorkerTask
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _AT_SIGTERM_SECONDS = 2.0
 _DRAINED, _NOT_DRAINED = -1, -2  # no signal has these numbers
+
+
+@dataclass(frozen=True, slots=True)
+class RequestTimes:
+    """How long requests, connections and the end of a server may take, in seconds.
+
+    They are no settings: the times of API servers, which are fixed too, bound them from both sides.
+
+    first_request: from the beginning of a connection to that of its first request, and for each later header.
+    body: for one request to arrive. A connection on which one takes longer is closed.
+    decision: for one decision. The API server's own `?timeout=` counts when shorter: by the registration it is 5 s.
+    idle: between two requests, after a review was answered. The API server closes a connection after 90 s; closing it
+        earlier than that would fail a request that is just being sent (net/http, `IdleConnTimeout` of client-go).
+    drain: after SIGTERM and `drain_delay`, for requests that have begun: longer than `body` and `decision` together,
+        and within the grace period of the shipped pods.
+    """
+
+    first_request: float = 10.0
+    body: float = 10.0
+    decision: float = 10.0
+    idle: float = 120.0
+    drain: float = 25.0
+
+    @property
+    def request(self) -> float:
+        """From the first byte of a request to its response."""
+        return self.body + self.decision
+
+
+REQUEST_TIMES = RequestTimes()
+"""The times of every server."""
 
 
 class Server(Protocol):
@@ -102,6 +133,7 @@ class Lifecycle:
         read_client_bundles: Callable[[], ClientBundles] | None = None,
     ) -> None:
         self._settings = settings
+        self._times = REQUEST_TIMES
         self._at_sigterm = at_sigterm
         self._log = telemetry.log
         self._is_draining = False
@@ -111,13 +143,13 @@ class Lifecycle:
         request_log = RequestLog(telemetry.log, telemetry.metrics)
         self._checks = all_checks = [self._check_serving, *checks]
         limits = RequestLimits(
-            max_body_bytes=settings.body_limit, timeout=settings.decision_timeout, threads=settings.threads
+            max_body_bytes=settings.body_limit, timeout=self._times.decision, threads=settings.threads
         )
         app = app_factory(request_log, all_checks, limits, self._token_reloader.get_tokens)
         _raise_descriptor_limit()
         with _report_listen_error(settings.listen):
             listener = open_listener(settings.listen, settings.connections)
-        self._server = create_server(app, listener, _create_https_settings(settings))
+        self._server = create_server(app, listener, _create_https_settings(settings, self._times))
         body_reader: BodyReader = app.extensions["body_reader"]
         self._connection_guard = self._create_guard(body_reader, telemetry)
         self._sweeper = Worker(
@@ -142,9 +174,9 @@ class Lifecycle:
             connections=settings.connections,
             connections_per_address=settings.connections_per_address,
             waiting_threads=settings.threads * 7 // 8,
-            first_request_timeout=settings.first_request_timeout,
-            request_timeout=settings.body_timeout + settings.decision_timeout,
-            idle_timeout=settings.idle_timeout,
+            first_request_timeout=self._times.first_request,
+            request_timeout=self._times.request,
+            idle_timeout=self._times.idle,
         )
         return ConnectionGuard(
             self._server.port,
@@ -224,7 +256,7 @@ class Lifecycle:
     def _drain_server(self, signals: "queue.SimpleQueue[int]") -> None:
         drained = False
         try:
-            drained = self._server.drain(self._settings.drain_timeout)
+            drained = self._server.drain(self._times.drain)
         finally:
             signals.put(_DRAINED if drained else _NOT_DRAINED)
 
@@ -237,14 +269,14 @@ def _report_listen_error(address: Address) -> Iterator[None]:
         raise ServeError(f"cannot listen on {address}: {error.strerror or error}") from None
 
 
-def _create_https_settings(settings: Settings) -> HttpsSettings:
+def _create_https_settings(settings: Settings, times: RequestTimes) -> HttpsSettings:
     return HttpsSettings(
         threads=settings.threads,
         connections=settings.connections,
-        idle_timeout=settings.idle_timeout,
+        idle_timeout=times.idle,
         tls_min_version=settings.tls_min_version,
-        first_request_timeout=settings.first_request_timeout,
-        request_timeout=settings.body_timeout + settings.decision_timeout,
+        first_request_timeout=times.first_request,
+        request_timeout=times.request,
     )
 
 

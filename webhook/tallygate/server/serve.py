@@ -35,8 +35,7 @@ from tallygate.server.telemetry.ledger_metrics import CapMetrics
 from tallygate.server.telemetry.metrics import AskedMetrics, Telemetry, start_telemetry
 from tallygate.server.web.flask_app import create_app
 from tallygate.server.web.pages.page_address import create_page_finder
-from tallygate.state import in_memory
-from tallygate.state.in_memory import MemoryLedgers
+from tallygate.state.in_memory import MemoryLedgers, UnknownNamespaces
 
 
 class SkippedNodeRules:
@@ -58,7 +57,6 @@ def create_standalone_gate(
 
     Raises:
         ServeError: if a setting needs a cluster.
-        TallygateError: if the file of namespaces is invalid.
     """
     if settings.ledgers == "kubernetes":
         raise ServeError("ledgers can be kept in a cluster only where there is one: name it by --cluster")
@@ -72,11 +70,10 @@ def create_standalone_gate(
         raise ServeError("the address of asks can be published only where there is a cluster: name it by --cluster")
     if settings.audit_interval:
         raise ServeError("what is stored can be audited only where there is a cluster: name it by --cluster")
-    path = settings.namespaces_file
     gate = Gate(
         policies=policy_reloader.store.get_policies,
         view=ClusterView(
-            namespaces=in_memory.read_namespaces(path) if path else in_memory.UnknownNamespaces(),
+            namespaces=UnknownNamespaces(),
             evaluate_node_rules=SkippedNodeRules(telemetry.log),
         ),
         ledgers=MemoryLedgers(observer=cap_metrics.memory_observer),

@@ -17,8 +17,8 @@ from tallygate.server.settings.table import OPTIONS
 _NAMES: Final = frozenset(
     {
         *("policies", "listen", "monitor", "tls_cert", "tls_key", "tls_min_version"),
-        *("cluster", "kubeconfig", "context", "body_timeout", "idle_timeout", "first_request_timeout"),
-        *("connections", "connections_per_address", "threads", "drain_delay", "drain_timeout", "log_level"),
+        *("cluster", "kubeconfig", "context"),
+        *("connections", "connections_per_address", "threads", "drain_delay", "log_level"),
         *("page", "page_key_file", "user_ca_file", "proxy_ca_file", "proxy_names"),
         *("proxy_user_header", "proxy_group_header", "proxy_group_lists", "proxy_extra_prefix"),
     }

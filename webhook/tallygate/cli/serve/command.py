@@ -7,20 +7,23 @@ from typing import Any
 
 import click
 
-from tallygate.cli.framework import Command
+from tallygate.cli.framework import Command, UsageError
 from tallygate.server.lifecycle import exit_process
 from tallygate.server.serve import serve as serve_gate
 from tallygate.server.settings.sources import load_settings
-from tallygate.server.settings.table import CONFIG_VARIABLE, OPTIONS, Option
+from tallygate.server.settings.table import CONFIG_VARIABLE, OPTIONS, REMOVED, Option
 
 
 def add_settings(options: Sequence[Option]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return the decorator that adds `--config` and an option for each of these settings.
 
-    The values stay strings; the settings parse them.
+    The values stay strings; the settings parse them. A setting of an earlier version is a usage error with its text.
     """
 
     def add_options(command: Callable[..., Any]) -> Callable[..., Any]:
+        for name in REMOVED:
+            removed = click.option(f"--{name.replace('_', '-')}", hidden=True, expose_value=False, callback=_refuse)
+            command = removed(command)
         for option in reversed(options):
             command = click.option(
                 option.flag,
@@ -37,6 +40,16 @@ def add_settings(options: Sequence[Option]) -> Callable[[Callable[..., Any]], Ca
         )(command)
 
     return add_options
+
+
+def _refuse(_: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    """Refuse an option of an earlier version.
+
+    Raises:
+        UsageError: if it is given; the text says what is true or to be done without it.
+    """
+    if value is not None and parameter.name is not None:
+        raise UsageError(f"{parameter.opts[0]}: there is no such setting any more: {REMOVED[parameter.name]}")
 
 
 def _format_help(option: Option) -> str:

@@ -12,7 +12,7 @@ from tallygate.documents.composer import compose_policies
 from tallygate.documents.syntax_tree import Limits
 from tallygate.documents.to_json import to_plain
 from tallygate.errors import TallygateError
-from tallygate.server.settings.table import CONFIG_VARIABLE, ENVIRONMENT_PREFIX, OPTIONS, Option, Settings
+from tallygate.server.settings.table import CONFIG_VARIABLE, ENVIRONMENT_PREFIX, OPTIONS, REMOVED, Option, Settings
 
 _MAX_FILE_BYTES = 1 << 20
 _LIMITS = Limits(depth=10, nodes=1_000, expanded=1_000)
@@ -87,6 +87,8 @@ def _parse_values(raw_settings: Iterable[_RawSetting], errors: list[str]) -> dic
 
 def _format_unknown(location: str, name: str, names: Iterable[str], prefix: str = "") -> str:
     """Return the message about an unknown setting; compare names without the common prefix, or all would be similar."""
+    if instead := REMOVED.get(name.removeprefix(prefix).lower()):
+        return f"{location}: there is no setting {name} any more: {instead}"
     candidates = [name.removeprefix(prefix) for name in names]
     matches = difflib.get_close_matches(name.removeprefix(prefix), candidates, n=1)
     hint = f"; did you mean {prefix}{matches[0]}?" if matches else "; docs/reference/settings.md lists them all"

@@ -1,8 +1,10 @@
 """The table of all settings of the server. Flags, variables, file keys and documentation are derived from it."""
 # ruff: noqa: RUF009 - a field's default is made by `_create_field`, once, and is immutable
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from tallygate.server.settings import value_types
@@ -110,12 +112,6 @@ class Settings:
         "Secret path segments, one a line. With it the gate answers under /v1/admit/TOKEN/ only. Several lines are all "
         "valid, so that a token can be changed without a gap. Read again when the file changes.",
     )
-    namespaces_file: Path | None = _create_field(
-        value_types.PATH,
-        "",
-        "Namespaces with their labels (kubectl get namespaces -o json), for policies that select by label. Without it "
-        "labels are unknown, and decisions that depend on them fail.",
-    )
     cluster: str = _create_field(
         value_types.create_choice("none", "in-cluster", "kubeconfig"),
         "none",
@@ -152,30 +148,8 @@ class Settings:
         "Whether the gate writes an Event on the owner of a pod that is rejected, or admitted with a warning. It needs "
         "a cluster.",
     )
-    decision_timeout: float = _create_field(
-        value_types.DURATION,
-        "10s",
-        "The longest that one decision may take. The API server's own ?timeout= counts when shorter.",
-    )
     body_limit: int = _create_field(
         value_types.SIZE, "8Mi", "The largest request body. A larger one is answered with 413."
-    )
-    body_timeout: float = _create_field(
-        value_types.DURATION,
-        "10s",
-        "How long one request may take to arrive. A connection on which one takes longer is closed.",
-    )
-    idle_timeout: float = _create_field(
-        value_types.DURATION,
-        "2m",
-        "How long a connection may stand idle. The API server gives one up after 90 s; closing it earlier than that "
-        "would fail a request that is just being sent.",
-    )
-    first_request_timeout: float = _create_field(
-        value_types.DURATION,
-        "10s",
-        "How long a connection may stand before its first request has begun, and how long the header of a later "
-        "request may take. idle_timeout counts only after a review was answered.",
     )
     connections: int = _create_field(
         value_types.COUNT,
@@ -299,12 +273,6 @@ class Settings:
         "3s",
         "After SIGTERM: how long to go on answering while not ready, so that the endpoint is taken out of the service.",
     )
-    drain_timeout: float = _create_field(
-        value_types.DURATION,
-        "25s",
-        "After that: how long to wait for requests that have begun. Then they are given up, and the exit code is 1. "
-        "A second signal gives them up at once. Let it be longer than body_timeout and decision_timeout together.",
-    )
     log_level: str = _create_field(
         value_types.create_choice("debug", "info", "warning", "error"),
         "info",
@@ -317,6 +285,18 @@ OPTIONS: tuple[Option, ...] = tuple(
     for item in fields(Settings)
 )
 """All settings, in the order of `Settings`."""
+
+REMOVED: Mapping[str, str] = MappingProxyType(
+    {
+        "namespaces_file": "name the cluster by --cluster, which knows the labels of its namespaces",
+        "body_timeout": "it is 10s",
+        "decision_timeout": "it is 10s, or the API server's own timeout when shorter",
+        "drain_timeout": "it is 25s",
+        "first_request_timeout": "it is 10s",
+        "idle_timeout": "it is 2m",
+    }
+)
+"""Settings of earlier versions, and what is true or to be done without each."""
 
 CONFIG_VARIABLE = ENVIRONMENT_PREFIX + "CONFIG"
 """The variable that names the settings file if `--config` is not given."""
