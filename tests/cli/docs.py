@@ -15,7 +15,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 _GROUPS = {
     "TG1": ("Rules", "What a ResourceRule denies, in the cluster and in `tallygate check`."),
-    "TG2": ("Caps", "What a NamespaceCap denies or warns of, and what a ResourceQuota will deny."),
+    "TG2": ("Caps", "What a NamespaceCap denies or warns about, and what a ResourceQuota will deny."),
     "TG3": ("Policy files", "What `tallygate lint` finds. Errors keep a set from being loaded."),
     "TG4": ("Manifests", "What prevents `tallygate check` from checking a file, or changes the meaning of a file."),
     "TG0": ("Kubernetes", "What the API server's own validation rejects about resources, and what it accepts."),
@@ -33,29 +33,28 @@ command that has them. `-n` and the options of connections may also stand before
 that concerns one namespace uses that of the kubeconfig's context; `usage` and `audit` show all namespaces.
 
 `kubectl tallygate COMMAND` is the same program, as a kubectl plugin: `pip install` or `pipx install` places
-`kubectl-tallygate` and `kubectl_complete-tallygate` into a folder of `$PATH`. kubectl accepts no option before the
-name of a plugin, so `kubectl tallygate -n team-a usage` works and `kubectl -n team-a tallygate usage` does not. There
-is no krew package: krew installs one archive for each platform, and tallygate needs Python and compiled packages,
-which no zipapp can contain.
+`kubectl-tallygate` and `kubectl_complete-tallygate` into a folder of `$PATH`. So does the archive without Python, which
+krew installs too ([Install the command](../operate/command.md)). kubectl accepts no option before the name of a plugin,
+so `kubectl tallygate -n team-a usage` works and `kubectl -n team-a tallygate usage` does not.
 
-`tallygate completion SHELL` prints a script that completes commands, options, codes, contexts, namespaces, pending
-pods and caps; `kubectl tallygate` gets the same from kubectl's own completion. A completion waits at most two seconds
-for a cluster, and prints no error.
+`tallygate completion SHELL` prints a script that completes commands, options, codes, contexts, namespaces, pending pods
+and caps; `kubectl tallygate` gets the same from kubectl's own completion. A completion waits at most two seconds for a
+cluster, and prints no error.
 
-Exit codes: 0 clean, 1 findings, 2 misuse (arguments, unreadable files, broken policies), 70 a fault of tallygate
-itself, 130 interrupted, 141 the reader has closed the output. Colours are for terminals only, and NO_COLOR switches
-them off.
+Exit codes: 0 no findings, 1 findings, 2 a usage error (arguments, unreadable files, broken policies), 70 an internal
+error of tallygate, 130 interrupted, 141 the reader has closed the output. Only terminals get colours, and NO_COLOR
+switches them off.
 
-A pipe gets every column on one line for each row. In a terminal no name is broken: `usage` leaves out UTILIZATION,
-and `predict -v` leaves out USED, BALANCE, FIT and COPIES, in this order, where they are too wide. Then the last
-column stands beneath its row, and then the first column above the others.
+In a pipe each row is one line with every column. In a terminal names are never broken. If a table is too wide, `usage`
+omits UTILIZATION, and `predict -v` omits USED, BALANCE, FIT and COPIES, in this order. If that is not enough, the last
+column is below its row, and then the first column above the others.
 
 ## Output for programs
 
 `-o json` and `-o yaml` print one object with `apiVersion: tallygate.dev/v1` and a `kind`. A kind that ends in `List`
-has its content in `items`. Within `v1` no key is removed, and none changes its meaning or type; new keys may be
-added, so ignore those that you do not know. Exit codes and codes of findings are stable too. The texts of messages,
-tables and stderr are for people, and may change in every version.
+has its content in `items`. Within `v1` no key is removed or changes its meaning or type. New keys may be added, so
+ignore unknown keys. Exit codes and codes of findings are stable too. The texts of messages, tables and stderr are for
+people, and may change in every version.
 
 | command | kind |
 | --- | --- |

@@ -51,7 +51,7 @@ def complete(words: str, index: int) -> list[str]:
         ("tallygate ch", 1, ["check"]),
         ("tallygate s", 1, ["schema", "serve", "serve-ask", "snapshot"]),
         ("tallygate --tr", 1, ["--traceback"]),
-        ("tallygate certs s", 2, ["show", "status"]),
+        ("tallygate certs s", 2, ["status"]),
         ("tallygate explain TG20", 2, [f"TG20{number}" for number in range(1, 10)]),
         ("tallygate explain po", 2, ["pod"]),
         ("tallygate check -o s", 3, ["sarif"]),

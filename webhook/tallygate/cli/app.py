@@ -78,7 +78,7 @@ def _print_version(ctx: click.Context, _: click.Parameter, is_asked: bool) -> No
             "tallygate.cli.predict.command", "Predict whether pods will find a node, and why not.", _DEVELOPERS
         ),
         "init": framework.LazyCommand(
-            "tallygate.cli.init.command", "Lay out a folder of policies with tests and a workflow.", _ADMINS
+            "tallygate.cli.init.command", "Write a folder of policies with tests and a workflow.", _ADMINS
         ),
         "lint": framework.LazyCommand("tallygate.cli.lint", "Check policy files.", _ADMINS),
         "test": framework.LazyCommand(

@@ -70,7 +70,7 @@ from tallygate.policy.model import PolicySet, Schedulable
 @click.option(
     "--allow-empty",
     is_flag=True,
-    help="Accept stdin and folders without any object, and files without any document; else they are errors.",
+    help="Accept stdin and folders without any object, and files without any document; otherwise they are errors.",
 )
 @kubernetes_option
 @exclude_option
@@ -93,19 +93,19 @@ def check(  # noqa: PLR0913 -- one argument for each option
 ) -> None:
     """Check manifests: YAML or JSON files, folders of them at any depth, or stdin (-).
 
-    In folders, files and folders whose name begins with a dot are left out. Documents of other tools, such as
-    Chart.yaml or a values file, and patches of kustomizations are no objects: they are skipped and counted.
+    In folders, files and folders whose name begins with a dot are skipped. Documents of other tools, such as Chart.yaml
+    or a values file, and patches of kustomizations are not objects: they are skipped and counted.
 
-    The command reports fields and resources that the API server would reject, or would accept although they are
-    wrong, and violations of rules and caps, for the manifests in their order. Caps count pods, claims for devices,
-    and the claims that templates make for pods; with a snapshot, they count those that exist too. Objects with
-    containers whose kind is not read are warnings; a WorkloadKind among the policies defines such a kind. Each
-    finding has file, line and column. Nothing is sent anywhere.
+    The command reports fields and resources that the API server would reject, or would accept although they are wrong,
+    and violations of rules and caps, for the manifests in their order. Caps count pods, claims for devices, and the
+    claims that templates make for pods; with a snapshot they also count existing pods and claims. An object with
+    containers of a kind that is not read is a warning; a WorkloadKind in the policies defines such a kind. Each finding
+    has file, line and column. Nothing is sent anywhere.
 
-    LimitRanges, ResourceQuotas and rules about nodes apply as in the version of Kubernetes that the snapshot has, or as
-    in that of --kubernetes, without both as in the newest release. All other findings are the same for all versions.
+    LimitRanges, ResourceQuotas and rules about nodes apply as in the version of Kubernetes in --kubernetes, or else in
+    the snapshot, or else in the newest release. All other findings are the same for all versions.
 
-    Exit codes: 0 clean, 1 errors (with --strict warnings too), 2 a file cannot be read.
+    Exit codes: 0 no errors, 1 errors (with --strict also warnings), 2 a file cannot be read.
     """
     files = combine_files(paths, filenames, snapshot)
     policy_set = load_usable_policies(policies)

@@ -67,7 +67,7 @@ def _parse_address(_context: click.Context, _parameter: click.Parameter, value: 
     type=click.Path(path_type=Path),
     default=_KUBELET_FOLDER,
     show_default=True,
-    help="The folder with the kubelet's socket, where the plugin makes its own.",
+    help="The folder with the kubelet's socket, where the plugin creates its own.",
 )
 @click.option(
     "--host-root",
@@ -77,19 +77,23 @@ def _parse_address(_context: click.Context, _parameter: click.Parameter, value: 
     show_default=True,
     help="The folder where the host's files are mounted. Paths in the configuration are those of the host.",
 )
-@click.option("--monitor", metavar="IP:PORT", callback=_parse_address, help="Where metrics are served, by plain HTTP.")
+@click.option("--monitor", metavar="IP:PORT", callback=_parse_address, help="The address for metrics, over plain HTTP.")
 @click.option(
-    "--log-level", type=click.Choice(tuple(LEVELS)), default="info", show_default=True, help="The least that is logged."
+    "--log-level",
+    type=click.Choice(tuple(LEVELS)),
+    default="info",
+    show_default=True,
+    help="The lowest level that is logged.",
 )
 def device_plugin(config: Path, output: str, log_level: str, *, check: bool, **folders: Any) -> None:
     """Publish devices of this node to its kubelet, as extended resources that pods request.
 
-    For devices without a driver of their own in the cluster: dongles, serial ports, FPGAs by path, licences of a node.
-    A GPU has a device plugin or a DRA driver of its vendor, which knows its health and its parts: use that one.
+    For devices without a driver in the cluster: dongles, serial ports, FPGAs by path, licences of a node. For a GPU use
+    the device plugin or DRA driver of its vendor, which knows its health and its partitions.
 
     The plugin registers with the kubelet by its device plugin API v1beta1, and again when the kubelet restarts. IDs of
-    devices depend on the file and on paths only, so that a restart of the plugin changes no allocation. A shared device
-    (`replicas`) is given to several containers at a time, and nothing separates them. A file is:
+    devices depend only on the file and on paths, so a restart of the plugin changes no allocation. A shared device
+    (`replicas`) is given to several containers at a time, without isolation. An example of the file:
 
     \b
         apiVersion: tallygate.dev/v1alpha1

@@ -363,16 +363,17 @@ def explain(  # noqa: PLR0913 -- one argument for each option
 ) -> None:
     """Explain a code of tallygate, or the calculation of a pod's effective request.
 
-    The effective request is the maximum over the life of the pod: containers and sidecars add up, an init step counts
-    on top of the sidecars before it, and overhead is added. `explain pod` shows each term, and the charge of a
-    ResourceQuota for the pod, and for the claims that templates in the files make for it. With --policies it also shows
-    the amounts of the pod under the caps of its namespace, and counts the requests that are implied for it. A
-    WorkloadKind in the files or policies defines where the pods are in objects of its kind.
+    The effective request is the maximum while the pod exists: containers and sidecars are added, an init container
+    counts together with the sidecars before it, and overhead is added. `explain pod` shows each term, and the charge of
+    a ResourceQuota for the pod and for the claims that templates in the files make for it. With --policies it also
+    shows the amounts of the pod under the caps of its namespace, and counts its implied requests. A WorkloadKind in the
+    files or policies defines where the pods are in objects of its kind.
 
-    A pod counts as the API server creates it: with the defaults of LimitRanges and the overhead of its RuntimeClass, of
-    the files or a snapshot. Notes on stderr name these values, and what is not known.
+    A pod counts as the API server creates it: with the defaults of LimitRanges and the overhead of its RuntimeClass,
+    from the files or a snapshot. Notes on stderr name these values and the unknown ones.
 
-    Exit codes: 0 explained, 1 an object with pods is of a kind that is not read, 2 misuse, or a file cannot be read.
+    Exit codes: 0 explained, 1 an object with pods is of a kind that is not read, 2 a usage error, or a file cannot be
+    read.
     """
     if subject == _POD:
         if not filenames:

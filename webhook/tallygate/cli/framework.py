@@ -68,7 +68,7 @@ _CONNECTION_SETTINGS: dict[str, dict[str, Any]] = {
         "shell_complete": complete_context,
     },
     "--in-cluster": {"is_flag": True, "help": "The cluster that this runs in, as the pod's service account."},
-    "--as": {"metavar": "USER", "help": "Send requests as this user, as kubectl does: with its rights alone."},
+    "--as": {"metavar": "USER", "help": "Send requests as this user, as kubectl does: only with its rights."},
     "--as-group": {"metavar": "GROUP", "multiple": True, "help": "With --as: a group; may be given several times."},
     "--as-uid": {"metavar": "UID", "help": "With --as: the UID of the user."},
     "--as-user-extra": {
@@ -470,4 +470,4 @@ data_option = click.option("-o", "--output", type=click.Choice(DATA_FORMATS), de
 
 def strict_option(command: F) -> F:
     """Add the option `--strict` to a command that reports findings."""
-    return click.option("--strict", is_flag=True, help="Let warnings fail too.")(command)
+    return click.option("--strict", is_flag=True, help="Also fail on warnings.")(command)

@@ -86,20 +86,21 @@ def headroom(  # noqa: PLR0913 -- one argument for each option
     gates: frozenset[str],
     output: str,
 ) -> None:
-    """Show the number of further copies of a pod that fit, for each node and in total, and the reason of the limit.
+    """Show how many more copies of a pod fit, for each node and in total, and the reason why no more fit.
 
-    The command places copies as kube-scheduler would, until no further copy fits; each of several pods is placed
-    by itself, and nothing is preempted. The policies are those of --policies, else those of the gate in the
-    cluster: pods have the requests that are implied for them. A WorkloadKind, in the files or the policies, defines
-    where the pods are in objects of its kind. Caps and quotas do not count: `tallygate predict` and `ask` do that.
-    The message is the beginning of the scheduler's message for the next copy. With NodeShapes, in the files or the
-    policies, the output has the number of copies for a new node of each shape; pools of nodes have shapes by
-    themselves. The versions of Kubernetes are those of `tallygate predict`. Copies in a PodGroup count by themselves,
-    with the claims of the group; the message says if they do not reach its quorum.
+    The command places copies as kube-scheduler would, until no more fits; each of several pods is placed by itself, and
+    nothing is preempted. Caps and quotas are not considered: `tallygate predict` and `ask` do that. The message is the
+    beginning of the scheduler's message about the next copy. Copies in a PodGroup count by themselves, with the claims
+    of the group; the message reports if they do not reach its quorum.
 
-    Needed rights: those of `tallygate predict` for files. Without them the gate answers by its own policies, as
-    `tallygate ask` does, if its server of asks runs in the cluster and the user may create the objects. Names of nodes
-    are then shown as [node], and a WorkloadKind or NodeShape in the files does not count.
+    The policies are those of --policies, or else those of the gate in the cluster: their implied requests are added to
+    pods. A WorkloadKind, in the files or the policies, defines where the pods are in objects of its kind. With
+    NodeShapes, in the files or the policies, the output has the number of copies for a new node of each shape; shapes
+    of node pools are derived. The versions of Kubernetes are those of `tallygate predict`.
+
+    Needed rights: those of `tallygate predict` for files. Without them the gate answers by its own policies, as for
+    `tallygate ask`, if its server of asks runs in the cluster and the user may create the objects. Names of nodes are
+    then shown as [node], and a WorkloadKind or NodeShape in the files has no effect.
 
     Exit codes: 0 shown, 1 an object with pods is of a kind that is not read, 2 a usage error, or the cluster cannot be
     read.

@@ -37,14 +37,15 @@ _MAX_NAMED_FILES = 3
 def lint(ctx: click.Context, paths: tuple[str, ...], filenames: tuple[str, ...], output: str, *, strict: bool) -> None:
     """Check policy files: ResourceRules, NamespaceCaps, WorkloadKinds and NodeShapes.
 
-    Errors are what cannot be read, and what no request could ever meet; a gate refuses to load such a set. Warnings are
-    what is legal and probably a slip. All files together are one set, as the gate would load them.
+    An error is a file that cannot be read, or a policy that no request can ever meet; the gate does not load such a
+    set. A warning is a valid policy that is probably a mistake. All files together are one set, as the gate would load
+    them.
 
-    Folders are read at any depth, by the gate too, without files and folders whose name begins with a dot. Scenarios of
-    `tallygate test` in them are skipped, and so are documents of other tools, such as a kustomization or a JSON schema;
-    they are counted. A file that is named is read as policies.
+    Folders are read at any depth, as by the gate, without files and folders whose name begins with a dot. Scenarios of
+    `tallygate test` in them, and documents of other tools, such as a kustomization or a JSON schema, are skipped and
+    counted. A file that you name is read as policies.
 
-    Exit codes: 0 clean, 1 errors (with --strict warnings too), 2 a path cannot be read.
+    Exit codes: 0 no errors, 1 errors (with --strict also warnings), 2 a path cannot be read.
     """
     files = combine_files(paths, filenames)
     stdin = [(STDIN_NAME, sys.stdin.buffer.read(MAX_FILE_BYTES + 1))] if STDIN in files else []

@@ -39,10 +39,10 @@ _FILES = {
 )
 @click.option("--ask", "of_answers", is_flag=True, help="The same as `ask`: that of an AskAnswer.")
 def schema(document: str, *, of_answers: bool) -> None:
-    """Print the JSON schema of policies (the default), scenarios, device plugins, or answers: that of this version.
+    """Print the JSON schema of policies (the default), scenarios, device plugins, or answers, of this version.
 
     Editors with YAML support complete and check a file that names its schema in the first line. `tallygate lint` and
-    `tallygate test` check by the same schema, and much that a schema cannot express. The first line is:
+    `tallygate test` check the same schema, and much that a schema cannot express. The first line is:
 
     \b
         # yaml-language-server: $schema=schema.json

@@ -48,18 +48,18 @@ _HEADER, _SEPARATOR = b'{"apiVersion":"v1","kind":"List","items":[\n', b",\n"
 def snapshot(file: str, connection: Connection) -> None:
     """Write the state of a cluster as one JSON document, which the options `--snapshot` of other commands read.
 
-    FILE is written completely or not at all, and compressed by gzip if its name ends in .gz. Without it, or with -, the
-    document goes to stdout.
+    FILE is written completely or not at all, and compressed by gzip if its name ends in .gz. Without FILE, or with -,
+    the document goes to stdout.
 
     The document has only the fields that tallygate reads: names, labels, requests, allocatable amounts, the fields that
     decide where pods can run, the owners of pods with the times at which they started and ended, and the version of
-    Kubernetes. It has no environment, commands, images or other
-    annotations, so that it can be shared. Needed rights: list on nodes, pods and namespaces. If they may be listed, it
-    also contains CapLedgers, persistent volumes and their claims, storage classes, CSI nodes, drivers, capacities and
-    attachments, priority classes, limit ranges, resource quotas, disruption budgets, PodGroups, and classes of devices,
-    claims for them, templates of claims, and the attributes and capacities of devices in ResourceSlices; NodePools
-    and NodeClaims of Karpenter; the controllers, and their events, that could not create pods, with the reason; and, if
-    a namespace has an annotation that sets limits, the gate's records of those that it admitted.
+    Kubernetes. It has no environment, commands, images or other annotations, so you can share it. Needed rights: list
+    on nodes, pods and namespaces. If they may be listed, it also contains CapLedgers, persistent volumes and their
+    claims, storage classes, CSI nodes, drivers, capacities and attachments, priority classes, limit ranges, resource
+    quotas, disruption budgets, PodGroups, device classes, claims for devices, templates of claims, and the attributes
+    and capacities of devices in ResourceSlices; NodePools and NodeClaims of Karpenter; the controllers that could not
+    create pods, and their events, with the reason; and, if a namespace has an annotation that sets limits, the gate's
+    records of admitted annotations.
 
     Exit codes: 0 written, 2 failed.
     """

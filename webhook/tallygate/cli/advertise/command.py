@@ -30,8 +30,8 @@ _NODE_PREFIXES = ("node/", "nodes/", "no/")
     ),
 )
 @click.argument("arguments", metavar="[NODE] NAME=AMOUNT|NAME-...", nargs=-1, required=True)
-@click.option("-l", "--selector", metavar="SELECTOR", help="The nodes with these labels, in place of one node.")
-@click.option("--below-use", is_flag=True, help="Also go below what the pods on a node use. They go on.")
+@click.option("-l", "--selector", metavar="SELECTOR", help="The nodes with these labels, instead of one node.")
+@click.option("--below-use", is_flag=True, help="Also set less than the pods of a node use. They keep running.")
 @click.option("--force-conflicts", is_flag=True, help="Also overwrite an amount that another field manager has set.")
 @click.option(
     "--dry-run",
@@ -65,11 +65,11 @@ def advertise(  # noqa: PLR0913  one argument for each option
     """Advertise amounts of counted resources on a node, or on all nodes that a selector selects.
 
     NAME- withdraws a resource. The amounts are written to capacity and allocatable of the node's status, with the field
-    manager tallygate-advertise. The kubelet keeps a resource that it does not know; one that registers its node again,
-    on a disk without device plugins, sets it to 0. If a check of any node fails, no node is changed: an amount below
-    what the pods of a node use, a resource that a device plugin publishes, or one that another field manager has set.
-    To withdraw a resource that a node does not have is no error. Needed rights: get and list on nodes, list on pods,
-    and patch on nodes/status.
+    manager tallygate-advertise. The kubelet keeps a resource that it does not know. If it registers its node again, on
+    a disk without device plugins, it sets the resource to 0. If a check fails for one node, no node is changed: an
+    amount below the use by pods of the node, a resource that a device plugin publishes, or one that another field
+    manager has set. Withdrawing a resource that a node does not have is not an error. Needed rights: get and list on
+    nodes, list on pods, and patch on nodes/status.
 
     Exit codes: 0 all nodes have the amounts, 1 a node was refused or failed, 2 a usage error, or the cluster cannot be
     read.

@@ -56,20 +56,19 @@ def ask(  # noqa: PLR0913 -- one argument for each option
 ) -> None:
     """Ask the gate what would happen to manifests: YAML or JSON files, folders of them at any depth, or stdin (-).
 
-    The output has the findings of `tallygate check` with the caps and ResourceQuotas as they are now, and the
-    predictions of `tallygate predict` for the pods, for the objects in their order: what one of them uses is not free
-    for those after it. Nothing is stored or reserved. Who may create an object may ask about it; no right
-    to list nodes, namespaces or others' pods is needed, and names of these are shown to those who may list them.
+    The output has the findings of `tallygate check` with the present state of caps and ResourceQuotas, and the
+    predictions of `tallygate predict` for the pods, for the objects in their order: amounts of one object are not free
+    for those after it. Nothing is stored or reserved. A user who may create an object may ask about it. No right to
+    list nodes, namespaces or pods of others is needed; their names are shown to users who may list them.
 
-    The gate's server of asks has to be installed (`tallygate serve-ask`). The command gets its address from
-    a ConfigMap that each user of the cluster can read. An address inside of the cluster is asked through the API
-    server, which forwards a port to a pod; that needs list on endpointslices, and get and create on pods/portforward,
-    in the gate's namespace. The token or the client certificate of the kubeconfig is sent over TLS, after the
-    certificate of the gate was verified, and to no other address: redirects are not followed. Documents that are no
-    objects are not sent, and Secrets neither.
+    The gate's server of asks (`tallygate serve-ask`) must be installed. The command reads its address from a ConfigMap
+    that every user of the cluster can read. For an address inside the cluster it forwards a port to a pod through the
+    API server; that needs list on endpointslices, and get and create on pods/portforward, in the gate's namespace. The
+    token or the client certificate of the kubeconfig is sent over TLS, after the certificate of the gate was verified,
+    and only to this address: redirects are not followed. Secrets, and documents that are not objects, are not sent.
 
-    Exit codes: 0 all would be accepted, 1 an object would be rejected (with --strict also: warned about, or its pods
-    would not run now), 2 a usage error, or the gate cannot be asked.
+    Exit codes: 0 all would be accepted, 1 an object would be rejected (with --strict also: there is a warning, or pods
+    would not run now), 2 a usage error, or the gate does not answer.
     """
     files = combine_files(paths, filenames)
     loaded = load_manifests(files, sys.stdin.buffer, DEFAULT_LIMITS, track_files, exclude)

@@ -86,15 +86,15 @@ def gate_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @click.option(
         "--url",
         metavar="URL",
-        help=f"The address of the gate's server of asks, https://HOST:PORT. Default: ${URL_VARIABLE}, else that of the "
-        f"ConfigMap {ASK_NAME} in the gate's namespace.",
+        help=f"The address of the gate's server of asks, https://HOST:PORT. Default: ${URL_VARIABLE}, or else that in "
+        f"the ConfigMap {ASK_NAME} in the gate's namespace.",
     )
     @click.option(
         "--ca",
         metavar="FILE",
         type=click.Path(path_type=Path),
         help=f"With --url: the certificates, in PEM, of the authority that signs the gate's. Default: ${CA_VARIABLE}, "
-        "else those that this system trusts.",
+        "or else those that this system trusts.",
     )
     @click.option("--gate-namespace", metavar="NAME", help=f"The gate's namespace. Default: {DEFAULT_NAMESPACE}.")
     @wraps(command)

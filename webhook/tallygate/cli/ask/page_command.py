@@ -28,13 +28,13 @@ _MAX_PORT = 65535
 def page(connection: Connection, address: GateOptions, port: int, *, opens: bool) -> None:
     """Show the pages of the gate in a browser on this machine, as the user of the kubeconfig, until Ctrl-C.
 
-    The command serves them on loopback, and asks the gate for each, with the credentials of the kubeconfig, as
-    `tallygate ask` does. The address that it prints counts once, and gives the browser a cookie, which ends with the
-    command; the browser never gets a token. The server of asks has to serve pages (`tallygate serve-ask --page on`).
+    The command serves them on loopback, and gets each from the gate with the credentials of the kubeconfig, as
+    `tallygate ask` does. The printed address works once, and gives the browser a cookie, which ends with the command;
+    the browser never gets a token. The server of asks must serve pages (`tallygate serve-ask --page on`).
 
-    The address is a name under localhost, which browsers look up as this machine; other machines cannot reach it.
+    The address is a name under localhost, which browsers resolve to this machine; other machines cannot reach it.
 
-    Exit codes: 0 stopped by Ctrl-C, 2 a usage error, or the gate cannot be asked or has no pages.
+    Exit codes: 0 stopped by Ctrl-C, 2 a usage error, or the gate does not answer or has no pages.
     """
     gate = open_gate(connection, address)
     _check_pages(gate)
@@ -45,7 +45,7 @@ def page(connection: Connection, address: GateOptions, port: int, *, opens: bool
     with server:
         start_url = server.proxy.start_url
         click.echo(start_url)
-        click.echo("open this address in a browser; it counts once. Ctrl-C ends it", err=True)
+        click.echo("open this address in a browser; it works once. Ctrl-C stops the command", err=True)
         if opens:
             webbrowser.open(start_url)
         try:

@@ -172,15 +172,15 @@ _EXCLUDED_NAMESPACES = frozenset({"kube-system", DEFAULT_NAMESPACE})
     multiple=True,
     type=click.Path(path_type=Path),
     help="A policy file, or a folder of them; may be given several times. Default: those of the gate in the cluster, "
-    "else the shipped ones.",
+    "or else the shipped ones.",
 )
 @framework.namespace_option("Only this namespace; may be given several times. Default: all namespaces.", multiple=True)
-@framework.all_namespaces_option("All namespaces, whatever -n names. This is the default.")
+@framework.all_namespaces_option("All namespaces, even with -n. This is the default.")
 @framework.connection_options
 @snapshot_option(
-    "Not a cluster, but what `tallygate snapshot` wrote of one, or `kubectl get pods,namespaces,… -A -o json`."
+    "A file of `tallygate snapshot`, or of `kubectl get pods,namespaces,… -A -o json`, instead of a cluster."
 )
-@click.option("--report", is_flag=True, help="Write what was found into the cluster, as policy reports.")
+@click.option("--report", is_flag=True, help="Write the findings into the cluster, as policy reports.")
 @framework.strict_option
 @click.option(
     "-o",
@@ -205,12 +205,12 @@ def audit(  # noqa: PLR0913 -- one argument for each option
 ) -> None:
     """Evaluate every stored object as the gate would if it were created now, and every cap by the stored pods.
 
-    An object that a policy denies today may have been stored before the policy, or while no gate was running. A problem
-    of objects that a controller created is reported once, at their owner. Pods that have ended are skipped, and so are
-    the namespaces kube-system and tallygate-system, which are excluded from the gate. Needed rights: list on namespaces
-    and on all kinds that the gate evaluates; with --report also get, list, create, update and delete on reports.
+    An object that a policy denies today may have been stored before the policy, or while no gate answered. A problem of
+    objects that a controller created is reported once, at their owner. Pods that have ended, and the excluded
+    namespaces kube-system and tallygate-system, are skipped. Needed rights: list on namespaces and on all kinds that
+    the gate evaluates; with --report also get, list, create, update and delete on reports.
 
-    Exit codes: 0 clean, 1 errors (with --strict warnings too), 2 a usage error, or a failed read or write.
+    Exit codes: 0 no errors, 1 errors (with --strict also warnings), 2 a usage error, or a failed read or write.
     """
     require_one_source(connection, snapshot)
     if report and snapshot:

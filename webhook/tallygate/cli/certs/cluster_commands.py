@@ -199,14 +199,14 @@ def publish(  # each is an option
 ) -> None:
     """Write the authorities in ca.crt of FOLDER into the gate's webhook configurations, as caBundle of every webhook.
 
-    Both configurations, mutating and validating, are read, and written only where they differ; one of them may be
-    missing. It refuses when tls.crt in FOLDER is not valid by these authorities. Do it after `issue`, and after a
-    `renew` that has made a new authority.
+    Both configurations, mutating and validating, are read, and written only if they differ; one of them may be missing.
+    The command fails if these authorities have not signed tls.crt in FOLDER. Run it after `issue`, and after a `renew`
+    that has created a new authority.
 
-    A configuration without webhooks that is left to the gate is completed, if a replica of the gate is ready: for a
-    gate that may not do this itself. It gets the served kinds of other projects that are known, or that --policies
-    define. If these imply requests, the mutating phase gets every new pod. Needed rights: get and patch on both kinds,
-    and to complete them update, and get on the gate's Deployment.
+    If a replica of the gate is ready, and may not write the registration itself, the command completes a configuration
+    that is left to the gate and has no webhooks. It registers the served kinds of other projects that are known, or
+    that --policies define. If these imply requests, the mutating phase gets every new pod. Needed rights: get and patch
+    on both kinds, and to complete them update, and get on the gate's Deployment.
 
     Exit codes: 0 published, or nothing to do; 2 it could not be done.
     """

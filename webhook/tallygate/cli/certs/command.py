@@ -80,10 +80,11 @@ def convert_certificates(authorities: Sequence[CertificateFacts], serving: Certi
     ),
 )
 def certs() -> None:
-    """Manage the certificates that the gate serves with, without any other tool.
+    """Manage the serving certificates of the gate, without any other tool.
 
-    A folder has ca.crt (publish it to the API server), ca.key (keep it off the cluster), tls.crt and tls.key (the gate
-    serves with them, and reloads new ones without a restart). A gate with --tls-secret does all of this by itself.
+    A folder has ca.crt (publish it to the API server), ca.key (do not store it in the cluster), tls.crt and tls.key
+    (the gate serves with them, and reloads new ones without a restart). A gate with --tls-secret does all of this
+    itself.
     """
 
 
@@ -119,12 +120,12 @@ def issue(folder: Path, service: tuple[str, ...], name: tuple[str, ...]) -> None
     ),
 )
 @FOLDER_ARGUMENT
-@click.option("--force", is_flag=True, help="Make a new serving certificate even though none is due.")
+@click.option("--force", is_flag=True, help="Issue a new serving certificate even if none is due.")
 def renew(folder: Path, *, force: bool) -> None:
-    """Renew the certificates of FOLDER that are due: the certificate with a month left, the authority with a year left.
+    """Renew the certificates of FOLDER that are due: the certificate in its last month, the authority in its last year.
 
-    A new authority is trusted next to the old one for the remaining lifetime of its certificates, and signs only
-    after a day: publish ca.crt in between, and every client trusts every certificate that it meets.
+    A new authority signs only after a day, and the old one stays trusted for the remaining lifetime of its
+    certificates. Publish ca.crt within that day, so that every client trusts every certificate.
     """
     with convert_errors():
         actions = renew_certificates(folder, datetime.now(UTC), force=force).actions

@@ -60,28 +60,30 @@ _DIFFERENCES = columns.Columns[Difference](
 )
 @files_options("[FILE|FOLDER|-]...", "A policy file, a folder of them, or - for stdin.")
 @click.option("--check", is_flag=True, help="Compare with the objects in the cluster; exit code 1 when they differ.")
-@click.option("--gaps", is_flag=True, help="Print the gaps, and no objects.")
+@click.option("--gaps", is_flag=True, help="Print the gaps instead of objects.")
 @click.option(
     "--static",
     "is_static",
     is_flag=True,
-    help="Print what an API server of Kubernetes 1.37 loads from files at its start: policies, and no ResourceQuotas.",
+    help="Print policies that an API server of Kubernetes 1.37 loads from files at its start; there are no "
+    "ResourceQuotas.",
 )
 @click.option(
     "--may-change-registration",
     "registrars",
     metavar="USER",
     multiple=True,
-    help="With --static: add a policy that lets only this user, or with group: before the name this group, change or "
-    "delete the gate's webhook configurations; may be given several times. Name the gate's own ServiceAccount too.",
+    help="With --static: add a policy by which only this user, or with `group:` before the name this group, may "
+    "change or delete the gate's webhook configurations; may be given several times. Name the gate's own "
+    "ServiceAccount too.",
 )
 @click.option(
     "--exempt-namespace",
     "exempt_namespaces",
     metavar="NAME",
     multiple=True,
-    help="A namespace for which the gate is not called, besides kube-system and tallygate-system; may be given several "
-    "times. Those that the gate's webhooks of a cluster exclude are known.",
+    help="A namespace for which the gate is not called, in addition to kube-system and tallygate-system; may be "
+    "given several times. Namespaces that the webhooks in a cluster exclude are read from it.",
 )
 @framework.connection_options
 @snapshot_option(
@@ -110,16 +112,16 @@ def compile(  # noqa: A001, PLR0913 -- the command's name; one argument for each
 ) -> None:
     """Print objects of Kubernetes that enforce a part of the policies while no gate answers.
 
-    A cap gives a ResourceQuota for each of its namespaces, and the rules of each enforcement give a
-    ValidatingAdmissionPolicy. None of the objects denies what the gate allows. What they cannot enforce, or only in
-    part, is a gap: stderr has them with the reasons. All objects have the label `tallygate.dev/compiled-from`, by which
-    they are found and pruned.
+    A cap becomes a ResourceQuota in each of its namespaces, and the rules of each enforcement become a
+    ValidatingAdmissionPolicy. No object denies what the gate allows. A check or limit that they do not enforce, or only
+    in part, is a gap, which stderr lists with the reason. All objects have the label `tallygate.dev/compiled-from`, so
+    that they can be found and pruned.
 
-    Without files the policies are those of the gate in the cluster. The namespaces are those of the cluster if its
-    policies are compiled, an option names it, or with --check, or those of the snapshot. Without both there are objects
-    for the namespaces that a cap includes by name. Compile again when policies, namespaces, their labels or classes of
-    devices change: --check shows that. Needed rights: list on namespaces and deviceclasses; get on the gate's
-    validating webhook configuration; with --check also list on resourcequotas, validatingadmissionpolicies and
+    Without files the policies of the gate in the cluster are compiled. The namespaces are read from the cluster if its
+    policies are compiled, an option names it, or with --check; or from a snapshot. Otherwise there are objects only for
+    namespaces that a cap includes by name. Compile again when policies, namespaces, their labels or device classes
+    change: --check shows that. Needed rights: list on namespaces and deviceclasses; get on the gate's validating
+    webhook configuration; with --check also list on resourcequotas, validatingadmissionpolicies and
     validatingadmissionpolicybindings. Without files also get on the gate's webhook configurations, its Deployment and
     its ConfigMaps.
 

@@ -136,7 +136,7 @@ def convert_reports(reports: Sequence[CheckReport]) -> dict[str, Any]:
     help="The name of the webhook configurations.",
 )
 @framework.namespace_option(
-    "The gate's namespace. Default: that of the Service by which it is called, else tallygate-system."
+    "The gate's namespace. Default: that of the Service in the webhook configurations, or else tallygate-system."
 )
 @click.option(
     "--policies",
@@ -151,10 +151,9 @@ def convert_reports(reports: Sequence[CheckReport]) -> dict[str, Any]:
     "monitors",
     metavar="URL",
     multiple=True,
-    help="The monitor port of a replica that is no pod of this cluster, as in http://127.0.0.1:9090; may be given "
-    "several times.",
+    help="The monitor port of a replica outside this cluster, as in http://127.0.0.1:9090; may be given several times.",
 )
-@click.option("--strict", is_flag=True, help="Let WARN and UNKNOWN fail too.")
+@click.option("--strict", is_flag=True, help="Also fail on WARN and UNKNOWN.")
 @framework.connection_options
 @framework.data_option
 @click.pass_context

@@ -110,23 +110,23 @@ def init(  # noqa: PLR0913 -- a parameter for each option
     dry_run: bool,
     **given: Any,
 ) -> None:
-    """Lay out a folder of policies, with scenarios, a workflow, hooks and editor settings.
+    """Write a folder of policies, with scenarios, a workflow, hooks and editor settings.
 
-    The command writes policies with comments, scenarios that pass, the shipped rules beside them, the JSON schemas for
-    editors, a workflow for GitHub and hooks for pre-commit that run `tallygate lint` and `tallygate test`, and settings
-    of VS Code. In a terminal it asks for what no option gives; elsewhere, and with --yes, it takes the defaults.
+    The command writes policies with comments, scenarios that pass, the shipped rules, JSON schemas for editors, a
+    workflow for GitHub and hooks for pre-commit that run `tallygate lint` and `tallygate test`, and settings of VS
+    Code. In a terminal it asks for values that no option gives; elsewhere, and with --yes, it uses the defaults.
 
-    `--for gpus` limits the numbers that a pod may request, and the GPUs of each team; `--for licences` a pool of the
-    site; `--for rules` only the numbers that a pod may request, by a rule that warns. Call it again with another
-    purpose to add its files.
+    `--for gpus` limits the numbers that a pod may request, and the GPUs of each team; `--for licences` limits a pool of
+    the site; `--for rules` limits only the numbers that a pod may request, by a rule that warns. Run it again with
+    another purpose to add its files.
 
     The policies go into FOLDER/policies. The other files go to the root of the Git repository around FOLDER, or into
     FOLDER outside a repository.
 
-    No file is ever replaced. If a policy or a scenario is there already, nothing is written. Files that may have other
-    content (the shipped rules, schemas, the workflow, hooks and settings) are kept as they are, and named.
+    No file is ever replaced. If a policy or a scenario exists already, nothing is written. Existing files that may have
+    other content (the shipped rules, schemas, the workflow, hooks and settings) are kept, and named in the output.
 
-    Exit codes: 0 written, 2 a usage error, or a file is there already or cannot be written.
+    Exit codes: 0 written, 2 a usage error, or a file exists already or cannot be written.
     """
     target = folder.resolve()
     root = find_root(target)

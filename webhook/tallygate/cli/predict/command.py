@@ -227,33 +227,33 @@ def predict(  # noqa: PLR0913 -- one argument for each option
 ) -> None:
     """Predict whether pods will run: `fits now`, `not now`, `never on these nodes`, `would be rejected`, or `unknown`.
 
-    The objects in files are reviewed first, by rules, caps and ResourceQuotas, as `tallygate check` does it: pods
-    that these reject are not stored, so no node is searched for them. Then the command applies the filters of
-    kube-scheduler, in the same order and with the same messages, and changes nothing. It knows the versions 1.36,
-    1.37 and, preliminary, 1.38. It uses the one of --kubernetes, else that of the cluster, and reports on stderr if
-    the cluster has another one; for a snapshot without a version it uses 1.37. A pending pod is named as pod/NAME,
-    and `pods` means all pending pods of the namespace, and those that controllers could not create, since a cap, a
-    rule or a ResourceQuota rejected them. Pods that do not exist yet, and workloads, are read from files: the
-    replicas of a Deployment, the parallel pods of a Job, the pod of a DaemonSet on each eligible node. Where pods
-    do not fit, the output has the scheduler's message, the shortfalls of nodes, the pods that use the resources,
-    and changes that would help; each of them was tried. With -o json or yaml, nodes are listed with -v, and for one
-    object. For pods with claims for devices the output shows the devices that nodes lack, and -v the devices of
-    each pool; claims and templates of claims in the files count too. A WorkloadKind, in the files or the policies,
-    defines where the pods are in objects of its kind. The policies are those of --policies, else those of the gate
-    in the cluster: the pods in files have the requests that are implied for them. With NodeShapes, in the files or
-    the policies, the output has the number of new nodes that the pods without a node would need, for each shape by
-    itself. Pools of nodes have shapes by themselves: NodePools of Karpenter, and groups of nodes by the labels of
-    providers. The pods of a PodGroup, in the files or the cluster, are placed together or not at all, once it is known
-    that the scheduler does so (--feature-gates).
+    A pending pod is named as pod/NAME. `pods` means all pending pods of the namespace, and those that controllers could
+    not create, because a cap, a rule or a ResourceQuota rejected them. Pods that do not exist yet, and workloads, are
+    read from files: the replicas of a Deployment, the parallel pods of a Job, the pod of a DaemonSet on each eligible
+    node. First rules, caps and ResourceQuotas review these, as in `check`: rejected pods are not placed.
+
+    Then the command applies the filters of kube-scheduler, in the same order and with the same messages, and changes
+    nothing. It knows the versions 1.36, 1.37 and, preliminary, 1.38. It uses that of --kubernetes, or else that of the
+    cluster, and reports on stderr if the cluster has a different one; for a snapshot without a version it uses 1.37. If
+    pods do not fit, the output has the scheduler's message, the shortfalls of nodes, the pods that use the resources,
+    and changes that would help; each was tried. With -o json or yaml, nodes are listed with -v, and for one object. For
+    pods with claims for devices the output shows the devices that nodes lack, and -v the devices of each pool; claims
+    and templates of claims in the files count too.
+
+    The policies are those of --policies, or else those of the gate in the cluster: their implied requests are added to
+    pods in files. A WorkloadKind, in the files or the policies, defines where the pods are in objects of its kind. With
+    NodeShapes, in the files or the policies, the output has the number of new nodes of each shape that the pods without
+    a node would need. Node pools of Karpenter and of providers have shapes too. The pods of a PodGroup, in the files or
+    the cluster, are placed together or not at all, if it is known that the scheduler does so (--feature-gates).
 
     Needed rights: list on nodes, pods and namespaces. Without them the gate answers about pod/NAME, as `tallygate ask`
-    does, if its server of asks runs in the cluster. The command also reads what `tallygate snapshot` reads, and
-    reports on stderr what it may not list; for `pods` that includes controllers and their events. Pods with claims for
-    devices are unknown unless classes of devices, claims, templates of claims, ResourceSlices and DeviceTaintRules may
-    be listed. The gate's policies need get on its webhook configurations, its Deployment and its ConfigMaps.
+    does, if its server of asks runs in the cluster. Other kinds are read as by `snapshot`, and stderr names those
+    that may not be listed; for `pods` they include controllers and their events. Pods with claims for
+    devices are unknown unless device classes, claims, templates of claims, ResourceSlices and DeviceTaintRules may be
+    listed. The gate's policies need get on its webhook configurations, its Deployment and its ConfigMaps.
 
-    Exit codes: 0 all fit now, 1 something does not fit or is unknown, 2 a usage error, or the cluster cannot be read.
-    Pods of a kind that is not read are unknown: the command reports them on stderr.
+    Exit codes: 0 all fit now, 1 something does not fit or is unknown, also pods of a kind that is not read, 2 a usage
+    error, or the cluster cannot be read.
     """
     names, files = cluster_input.split_pod_names(paths)
     source = ClusterSource(connection, snapshot, kubernetes)

@@ -38,8 +38,8 @@ def test(ctx: click.Context, paths: tuple[str, ...], filenames: tuple[str, ...],
 
     A scenario is a YAML document: its name, the policies, the namespaces with their labels, and steps (create, update,
     resize, scale, delete, finish, fail, label, annotate, allocate, wait), each with the expected result: the verdict,
-    codes, a part of the message, warnings, filled-in fields, and the amounts that the ledger of a cap has as used,
-    reserved and free. The command runs the scenario without a cluster, with the code of the gate and a clock that only
+    codes, a part of the message, warnings, fields that the gate sets, and the used, reserved and free amounts of the
+    ledger of a cap. The command runs the scenario without a cluster, with the code of the gate and a clock that only
     `wait` moves:
 
     \b

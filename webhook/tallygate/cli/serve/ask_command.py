@@ -40,22 +40,22 @@ _NAMES: Final = frozenset(
 def serve_ask(config: Path | None, **flags: Any) -> None:
     """Answer over TLS what would happen to objects, without storing them, until it is stopped (SIGTERM, or Ctrl-C).
 
-    POST /v1/ask takes objects as YAML or JSON, and answers as JSON with the findings of rules, caps and quotas, and
-    with the nodes that would run the pods, for the objects in their order, over the live state of the cluster. Nothing
-    is written. Who may create an object may ask about it: the header Authorization has a bearer token of the cluster,
-    for the audience tallygate or the API server's own. Names of pods and nodes are shown to those who may list them;
-    others get their numbers.
+    POST /v1/ask takes objects as YAML or JSON. From the live state of the cluster it answers as JSON with the findings
+    of rules, caps and quotas, and with the nodes that would run the pods, for the objects in their order. Nothing is
+    written. A user who may create an object may ask about it: the header Authorization has a bearer token of the
+    cluster, for the audience tallygate or the API server itself. Names of pods and nodes are shown to users who may
+    list them; other users get their numbers.
 
     With --page on it also serves pages for browsers, under /page/: the same answers, after a sign-in with such a token.
 
-    It is a process of its own, which the gate does not need. One ask is about at most 1 MiB, 1,000 objects and 10,000
-    pods. The settings are those of `tallygate serve` that are listed here.
+    It is a separate process, which the gate does not need. One ask may have 1 MiB, 1,000 objects and 10,000 pods. Of
+    the settings of `tallygate serve` it has those that are listed here.
 
     Needed rights: create on tokenreviews and subjectaccessreviews; list and watch on namespaces, pods, nodes,
     resourcequotas, limitranges, priorityclasses, runtimeclasses, deviceclasses, resourceclaims, resourceclaimtemplates,
     resourceslices, devicetaintrules, and nodepools and nodeclaims of Karpenter. Without namespaces, pods and nodes
-    nothing is answered; what depends on others is unknown without them. The page about the gate shows the checks of
-    `tallygate doctor` that this server has the rights for, and what the others need.
+    there is no answer; without another kind, results that depend on it are unknown. The page about the gate shows the
+    checks of `tallygate doctor` that this server has the rights for, and the rights that the other checks need.
 
     Exit codes: 0 stopped, 1 stopped with unfinished requests, 2 it could not start.
     """

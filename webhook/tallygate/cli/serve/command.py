@@ -74,8 +74,8 @@ def _format_help(option: Option) -> str:
 def serve(config: Path | None, **flags: Any) -> None:
     """Serve the gate over TLS until it is stopped (SIGTERM, or Ctrl-C).
 
-    Every setting can be given as a flag, as the environment variable in brackets, or in a settings file; flags win over
-    variables, and variables over the file. Policy files and certificates are watched, and reloaded when they change.
+    Every setting can be given as a flag, as the environment variable in brackets, or in a settings file. Flags take
+    precedence over variables, and variables over the file. Policy files and certificates are reloaded when they change.
     With --tls-secret the gate issues and renews its certificates, and publishes their CA to the API server.
 
     Exit codes: 0 stopped, 1 stopped with unfinished requests, 2 it could not start.

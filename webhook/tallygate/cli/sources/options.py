@@ -39,8 +39,8 @@ def policies_option(command: F) -> F:
         metavar="PATH",
         multiple=True,
         type=click.Path(path_type=Path),
-        help="A policy file, or a folder of them: new pods get the requests of its ImpliedRequests, its NodeShapes are "
-        "nodes that may come, and its WorkloadKinds say where pods are in objects; may be given several times. "
+        help="A policy file, or a folder of them: new pods get the requests of its ImpliedRequests, its NodeShapes "
+        "are nodes that may come, and its WorkloadKinds define where pods are in objects; may be given several times. "
         "Default: the policies of the gate in the cluster; none with --snapshot.",
     )(command)
 
@@ -116,7 +116,7 @@ def exclude_option(command: F) -> F:
         "--exclude",
         metavar="PATTERN",
         multiple=True,
-        help="Leave out files and folders of folders whose name, or path below the folder, matches, as in charts or "
+        help="Skip files and folders in the given folders whose name or relative path matches, as in charts or "
         "'*.patch.yaml'; may be given several times.",
     )(command)
 

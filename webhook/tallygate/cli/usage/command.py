@@ -389,13 +389,13 @@ def _choose_ledgers(query: UsageQuery, cluster: ClusterState) -> list[usage_repo
     metavar="PATH",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="A policy file with caps, or a folder of them; may be given several times. Default: those of the gate in the "
-    "cluster; where these cannot be read, the CapLedgers are shown.",
+    help="A policy file with caps, or a folder of them; may be given several times. Default: those of the gate in "
+    "the cluster; if these cannot be read, the CapLedgers are shown.",
 )
 @click.option("--cap", metavar="NAME", shell_complete=complete_cap, help="Only this cap.")
 @click.option("--group", metavar="VALUE", help="Only this group: the namespaces with this value of the label of a cap.")
 @framework.namespace_option("Only the caps over this namespace. Default: all namespaces.")
-@framework.all_namespaces_option("All namespaces, whatever -n names. This is the default.")
+@framework.all_namespaces_option("All namespaces, even with -n. This is the default.")
 @click.option(
     "--explain",
     metavar="CAP",
@@ -415,13 +415,13 @@ def _choose_ledgers(query: UsageQuery, cluster: ClusterState) -> list[usage_repo
 @click.option(
     "--capacity",
     is_flag=True,
-    help="For each resource: what nodes have, and what the caps grant of it, which may be more or less.",
+    help="For each resource: the amount of the nodes, and how much of it the caps grant, which may be more or less.",
 )
 @click.option(
     "--hours",
     is_flag=True,
-    help="Report the hours for which pods and claims had devices, of a series of snapshots, or since the gate's server "
-    "of asks began.",
+    help="Report how many hours pods and claims had devices, from a series of snapshots, or since the gate's server "
+    "of asks started.",
 )
 @click.option(
     "--snapshots",
@@ -436,8 +436,10 @@ def _choose_ledgers(query: UsageQuery, cluster: ClusterState) -> list[usage_repo
     default="namespace",
     help="The groups of --hours: namespace, workload, or label=KEY for the values of a label of pods.",
 )
-@click.option("--from", "begin", metavar="TIME", help="The begin of --snapshots; by default the first one.")
-@click.option("--until", "end", metavar="TIME", help="The end of --snapshots; by default the last one.")
+@click.option(
+    "--from", "begin", metavar="TIME", help="The beginning of the report; by default the first of --snapshots."
+)
+@click.option("--until", "end", metavar="TIME", help="The end of the report; by default the last of --snapshots.")
 @click.option("--total", is_flag=True, help="Add the sums of each cap and resource over the lines.")
 @framework.connection_options
 @snapshot_option(
@@ -471,17 +473,17 @@ def usage(  # noqa: PLR0913 -- one argument for each option
 ) -> None:
     """Show the limits of every cap and the amounts that are used, reserved and free.
 
-    The gate's CapLedgers give the used and reserved amounts; COUNTED is the time of their last recount. Where they are
-    missing, as in a snapshot or with a gate with ledgers in memory, the used amounts are counted from the pods and
+    The used and reserved amounts are from the gate's CapLedgers; COUNTED is the time of their last recount. If these
+    are missing, as in a snapshot or if the gate has ledgers in memory, the used amounts are counted from the pods and
     claims for devices, and the reserved amounts are unknown. Terminating pods count until they are deleted. Nodes with
-    unhealthy devices of a counted resource are named: no pod gets these, however much of a limit is free. Needed
-    rights: list on pods, namespaces, CapLedgers, resourceclaims and deviceclasses, on nodes for unhealthy devices, and
-    on resourceslices if a cap counts devices by attributes or capacities; with --watch also watch. Without --policies
-    also get on the gate's webhook configurations, its Deployment and its ConfigMaps. Users without the right to list
-    namespaces and pods of the cluster see what the gate answers about one namespace, if its server of asks runs in the
+    unhealthy devices of a counted resource are named: no pod gets such a device, even if the cap has a free amount.
+    Needed rights: list on pods, namespaces, CapLedgers, resourceclaims and deviceclasses, on nodes for unhealthy
+    devices, and on resourceslices if a cap counts devices by attributes or capacities; with --watch also watch. Without
+    --policies also get on the gate's webhook configurations, its Deployment and its ConfigMaps. For users who may not
+    list namespaces and pods of the cluster, the gate answers about one namespace, if its server of asks runs in the
     cluster.
 
-    With --hours it reads a folder of snapshots alone, or asks the server of asks: one has to be allowed to list pods.
+    With --hours it reads only a folder of snapshots, or calls the server of asks, which needs the right to list pods.
 
     Exit codes: 0 shown, 1 --verify found wrong ledgers, 2 a usage error, or the cluster cannot be read.
     """

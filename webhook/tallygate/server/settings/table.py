@@ -47,17 +47,17 @@ class Settings:
     policies: tuple[Path, ...] = _create_field(
         value_types.PATHS,
         "",
-        "Policy files, and folders at any depth, read again when they change. Without any, the shipped policies are "
+        "Policy files, and folders at any depth, reloaded when they change. Without any, the shipped policies are "
         "active.",
         unset_value=(),
     )
     listen: value_types.Address = _create_field(
-        value_types.ADDRESS, "0.0.0.0:8443", "Where reviews, or the asks of `serve-ask`, are answered by HTTPS."
+        value_types.ADDRESS, "0.0.0.0:8443", "The address for reviews, or for the asks of `serve-ask`, over HTTPS."
     )
     monitor: value_types.Address = _create_field(
         value_types.ADDRESS,
         "0.0.0.0:9090",
-        "Where metrics and health are served, by plain HTTP. Keep it inside the cluster.",
+        "The address for metrics and health, over plain HTTP. Keep it inside the cluster.",
     )
     tls_cert: Path | None = _create_field(
         value_types.PATH, "", "The serving certificate and its chain, PEM. The server reloads it when the file changes."
@@ -66,8 +66,8 @@ class Settings:
     tls_secret: str = _create_field(
         value_types.TEXT,
         "",
-        "In place of both: a Secret, as NAMESPACE/NAME. The gate creates it if it is missing, serves its certificate, "
-        "renews it in time, and publishes its CAs in caBundle, in the cluster that it watches or else runs in. Any "
+        "Instead of both: a Secret, as NAMESPACE/NAME. The gate creates a missing Secret, serves its certificate, "
+        "renews it in time, and publishes its CAs in caBundle, in the cluster that it watches, or else runs in. Any "
         "number of replicas may do so (docs/operate/certificates.md).",
         unset_value="",
     )
@@ -75,7 +75,7 @@ class Settings:
         value_types.PATH,
         "",
         "The directory for the certificate and key of tls_secret: a volume in memory that outlives the container, so "
-        "that the server can start while the API server is away. Without it, a directory that is deleted at exit.",
+        "that the server can start while the API server is unavailable. Default: a directory that is deleted at exit.",
     )
     relay_dir: Path | None = _create_field(
         value_types.PATH,
@@ -87,37 +87,37 @@ class Settings:
         value_types.DURATION,
         "1h",
         "How long a new CA of tls_secret is published before it signs a serving certificate: longer than any API "
-        "server takes to learn of it. Less is for tests only.",
+        "server needs to receive it. Shorter times are only for tests.",
     )
     tls_min_version: str = _create_field(
-        value_types.create_choice("1.2", "1.3"), "1.3", "The oldest version of TLS that is spoken."
+        value_types.create_choice("1.2", "1.3"), "1.3", "The oldest accepted version of TLS."
     )
     client_ca_file: Path | None = _create_field(
         value_types.PATH,
         "",
-        "CA certificates, PEM. Only a client with a certificate that one of these CAs signed is served; with relay_dir "
-        "the relay verifies it. Without client_names every certificate of such a CA is accepted, so use one that signs "
-        "for the API server only.",
+        "CA certificates, PEM. Only clients with a certificate of one of these CAs are served; with relay_dir the "
+        "relay verifies it. Without client_names every certificate of such a CA is accepted, so use a CA that signs "
+        "only for the API server.",
     )
     client_names: tuple[str, ...] = _create_field(
         value_types.NAMES,
         "",
-        "Common names (CN) of clients' certificates; with them no other client is served. Needs client_ca_file, and a "
+        "Common names (CN) of client certificates; no other client is served. Needs client_ca_file, and a "
         "relay (relay_dir), which checks them: the HTTP library of the gate does not pass certificates on.",
         unset_value=(),
     )
     token_file: Path | None = _create_field(
         value_types.PATH,
         "",
-        "Secret path segments, one a line. With it the gate answers under /v1/admit/TOKEN/ only. Several lines are all "
-        "valid, so that a token can be changed without a gap. Read again when the file changes.",
+        "Secret path segments, one per line. The gate then answers only under /v1/admit/TOKEN/. All lines are valid, "
+        "so that a token can be changed without an interruption. Reloaded when the file changes.",
     )
     cluster: str = _create_field(
         value_types.create_choice("none", "in-cluster", "kubeconfig"),
         "none",
         "The cluster whose namespaces and pods are watched: none, that of the pod this runs in, or that of a "
-        "kubeconfig. With it labels are known, stored pods are counted in place of their reservations, and after a "
-        "start nothing is reserved under a cap until in_flight_bound has passed.",
+        "kubeconfig. With a cluster, labels are known and stored pods are counted instead of their reservations; "
+        "after a start nothing is reserved under a cap until in_flight_bound has passed.",
     )
     kubeconfig: Path | None = _create_field(
         value_types.PATH,
@@ -130,8 +130,8 @@ class Settings:
     ledgers: str = _create_field(
         value_types.create_choice("memory", "kubernetes"),
         "memory",
-        "Where ledgers are stored: in this process's memory, for one replica, or in the cluster as CapLedgers, for any "
-        "number of them.",
+        "Where ledgers are stored: in the memory of this process, for one replica, or in the cluster as CapLedgers, "
+        "for any number of replicas.",
     )
     namespace: str = _create_field(
         value_types.TEXT, "tallygate-system", "The gate's own namespace, where CapLedgers are stored."
@@ -139,8 +139,8 @@ class Settings:
     in_flight_bound: float = _create_field(
         value_types.DURATION,
         "40s",
-        "How long after it was asked about a pod the API server may still store it. Below 34s caps may be exceeded: "
-        "that is for tests only.",
+        "How long the API server may still store a pod after the gate has answered about it. With less than 34s caps "
+        "may be exceeded: that is only for tests.",
     )
     events: str = _create_field(
         value_types.create_choice("on", "off"),
@@ -154,26 +154,26 @@ class Settings:
     connections: int = _create_field(
         value_types.COUNT,
         "1024",
-        "The most connections at a time. For one more the oldest that has sent nothing is closed, else another one "
-        "without an answer, else one that is idle.",
+        "The maximum number of connections. For each further one a connection is closed: the oldest that has sent "
+        "nothing, or else one without an answer, or else an idle one.",
     )
     connections_per_address: int = _create_field(
         value_types.COUNT,
         "256",
-        "The most of them that one address may have. An API server has at most as many as it sends reviews at a time, "
-        "and 25 that are idle; those with a review are never closed.",
+        "The maximum number of connections from one address. An API server has at most one for each concurrent "
+        "review, and 25 idle ones; connections with a review are never closed.",
     )
     threads: int = _create_field(
         value_types.COUNT,
         "256",
-        "The most requests answered at a time, slow ones included. Threads are started when they are needed, and a "
-        "thread that waits costs little.",
+        "The maximum number of concurrent requests, including slow ones. Threads are started when they are needed, "
+        "and a waiting thread costs little.",
     )
     audit_interval: float | None = _create_field(
         value_types.DURATION,
         "",
         "Time between two audits, which evaluate the stored objects, and write policy reports where the cluster has "
-        "them (docs/operate/audit.md). One of several replicas audits. Without it, or with 0, nothing is audited. "
+        "them (docs/operate/audit.md). Only one replica audits. Without it, or with 0, nothing is audited. "
         "It needs a cluster.",
     )
     publish_nodes: str = _create_field(
@@ -204,9 +204,9 @@ class Settings:
     page_key_file: Path | None = _create_field(
         value_types.PATH,
         "",
-        "Keys for the cookies of the pages, one a line, each 32 bytes in base64: the first one encrypts, each of them "
-        "decrypts. All replicas of `serve-ask` need the same. Without it a key of this process: its users sign in "
-        "again after a restart.",
+        "Keys for the cookies of the pages, one per line, each 32 bytes in base64: the first one encrypts, all of "
+        "them decrypt. All replicas of `serve-ask` need the same keys. Without it each process creates a key, and "
+        "users sign in again after a restart.",
     )
     page_url: str = _create_field(
         value_types.BASE_URL,
@@ -227,9 +227,8 @@ class Settings:
     user_ca_file: Path | None = _create_field(
         value_types.PATH,
         "",
-        "The CAs of users' client certificates, PEM, for `serve-ask`, which knows a user also by his certificate. "
-        "Without it they are those of the API server, if the ConfigMap extension-apiserver-authentication of "
-        "kube-system may be read.",
+        "The CAs of users' client certificates, PEM, by which `serve-ask` also identifies users. Default: those of "
+        "the API server, if the ConfigMap extension-apiserver-authentication of kube-system may be read.",
     )
     proxy_ca_file: Path | None = _create_field(
         value_types.PATH,
@@ -248,35 +247,38 @@ class Settings:
         value_types.HEADER, "X-Remote-User", "The header in which a front proxy states its user."
     )
     proxy_group_header: str = _create_field(
-        value_types.HEADER, "X-Remote-Group", "The header in which it states a group of that user; it may come again."
+        value_types.HEADER,
+        "X-Remote-Group",
+        "The header in which it states a group of that user; one header for each group.",
     )
     proxy_group_lists: str = _create_field(
         value_types.create_choice("on", "off"),
         "off",
-        "Whether one such header may have several groups, with commas between them, as of oauth2-proxy.",
+        "Whether one such header may have several groups, separated by commas, as from oauth2-proxy.",
     )
     proxy_extra_prefix: str = _create_field(
         value_types.HEADER,
         "X-Remote-Extra-",
-        "How headers begin in which it states more about that user: the rest of the name is a key of `extra` in "
+        "The prefix of headers in which it states more about that user: the rest of the name is a key of `extra` in "
         "SubjectAccessReviews.",
     )
     new_caps: str = _create_field(
         value_types.create_choice("admit", "wait"),
         "admit",
-        "What happens under a cap that was never active until it is counted: admit counts first and enforces later, "
-        "with a warning; wait answers 429, "
-        "so that its limit applies from its first request on (docs/concepts/caps.md).",
+        "What a cap that was never active does until it is counted: admit accepts requests with a warning; wait "
+        "answers 429, so that the limit applies from the first request (docs/concepts/caps.md).",
     )
     drain_delay: float = _create_field(
         value_types.DURATION,
         "3s",
-        "After SIGTERM: how long to go on answering while not ready, so that the endpoint is taken out of the service.",
+        "After SIGTERM: how long the gate continues to answer while it is not ready, so that its endpoint is removed "
+        "from the Service.",
     )
     log_level: str = _create_field(
         value_types.create_choice("debug", "info", "warning", "error"),
         "info",
-        "The least that is logged. Requests that are allowed without a warning are debug, all other decisions info.",
+        "The lowest level that is logged. Requests that are allowed without a warning are debug, all other decisions "
+        "info.",
     )
 
 
