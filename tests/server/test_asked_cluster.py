@@ -10,6 +10,7 @@ from threading import Event
 from typing import Any
 
 from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
+from tallygate.accounting.cluster.pod_groups import parse_feature_gates
 from tallygate.admission.cap_index import CapIndex
 from tallygate.answers.answer_json import VisibleNames
 from tallygate.answers.device_hours import Grouping
@@ -196,6 +197,21 @@ def test_pod_groups_that_are_served_later_are_known_then(tmp_path: Path) -> None
             assert eventually(lambda: "not now" in list_gang_verdicts(asked))
         finally:
             asked.stop()
+
+
+def test_pod_groups_that_were_never_tried_are_known_by_the_feature_gates_of_the_settings(tmp_path: Path) -> None:
+    """Call the pods unknown without them, as after a restart in a cluster where no group is there."""
+    for gates, verdict in ((frozenset[str](), "unknown"), (parse_feature_gates("GenericWorkload=true"), "not now")):
+        with run_objects() as cluster:
+            cluster.objects[GROUPS] = []
+            config = load_kubeconfig(write_kubeconfig(tmp_path, cluster.server))
+            asked = AskedCluster(config, feature_gates=gates)
+            asked.start()
+            try:
+                assert eventually(lambda asked=asked: asked.check().ready)  # type: ignore[misc]
+                assert list_gang_verdicts(asked) == [verdict, verdict]
+            finally:
+                asked.stop()
 
 
 def test_the_pods_of_groups_that_may_not_be_listed_are_unknown(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def serve_asks(settings: Settings, inspect: Inspect) -> int:
 def _run(settings: Settings, telemetry: Telemetry, inspect: Inspect) -> int:
     client_config = load_client_config(settings)
     policy_reloader = PolicyReloader(settings.policies, telemetry)
-    asked_cluster = AskedCluster(client_config)
+    asked_cluster = AskedCluster(client_config, feature_gates=settings.feature_gates)
     get_policies = policy_reloader.store.get_policies
     parts = _create_parts(settings, client_config, asked_cluster, get_policies)
     sessions = _create_sessions(settings)

@@ -25,10 +25,27 @@ JOB_GATE = "WorkloadWithJob"
 GATES = (GATE, CLAIM_GATE, JOB_GATE)
 """The feature gates on which predictions depend, and that no API reports."""
 
+_GATE_VALUES = {"true": True, "false": False}
+
 API_GROUP = "scheduling.k8s.io"
 RESOURCE = "podgroups"
 
 _SCHEDULED = "PodGroupInitiallyScheduled"  # kube-scheduler alone writes this condition
+
+
+def parse_feature_gates(text: str) -> frozenset[str]:
+    """Return the feature gates that a text such as `GenericWorkload=true,WorkloadWithJob=false` turns on.
+
+    Raises:
+        ValueError: if it is about a gate on which no prediction depends.
+    """
+    gates = dict[str, bool]()
+    for part in text.split(","):
+        name, value = part.strip().partition("=")[::2]
+        if name not in GATES or value not in _GATE_VALUES:
+            raise ValueError(f"{part!r} is not one of {', '.join(GATES)} with =true or =false")
+        gates[name] = _GATE_VALUES[value]
+    return frozenset(name for name, is_on in gates.items() if is_on)
 
 
 class PodGroups:

@@ -17,7 +17,7 @@ import click
 import msgspec
 
 from tallygate.accounting.cluster.cluster import Cluster
-from tallygate.accounting.cluster.pod_groups import GATES
+from tallygate.accounting.cluster.pod_groups import parse_feature_gates
 from tallygate.accounting.kubernetes_versions.switches import Switch
 from tallygate.accounting.kubernetes_versions.version import DEFAULT_VERSION
 from tallygate.accounting.node_shape import DEFAULT_MAX_PODS, HOSTNAME
@@ -300,13 +300,10 @@ def _parse_feature_gates(_: click.Context, __: click.Parameter, text: str | None
     Raises:
         click.BadParameter: if it is about another gate.
     """
-    gates = dict[str, bool]()
-    for part in text.split(",") if text else ():
-        name, value = part.strip().partition("=")[::2]
-        if name not in GATES or value not in {"true", "false"}:
-            raise click.BadParameter(f"{part!r} is not one of {', '.join(GATES)} with =true or =false")
-        gates[name] = value == "true"
-    return frozenset(name for name, is_on in gates.items() if is_on)
+    try:
+        return parse_feature_gates(text) if text else frozenset()
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 feature_gates_option = click.option(

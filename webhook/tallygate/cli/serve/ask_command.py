@@ -19,7 +19,7 @@ _NAMES: Final = frozenset(
         *("policies", "listen", "monitor", "tls_cert", "tls_key", "tls_min_version"),
         *("cluster", "kubeconfig", "context"),
         *("connections", "connections_per_address", "threads", "drain_delay", "log_level"),
-        *("page", "page_key_file", "user_ca_file", "proxy_ca_file", "proxy_names"),
+        *("page", "page_key_file", "feature_gates", "user_ca_file", "proxy_ca_file", "proxy_names"),
         *("proxy_user_header", "proxy_group_header", "proxy_group_lists", "proxy_extra_prefix"),
     }
 )

@@ -5,7 +5,7 @@ else reads the state meanwhile: this belongs in a process of its own, where no g
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
@@ -39,7 +39,8 @@ _REQUIRED: Final = (kinds.NAMESPACES, kinds.PODS, kinds.NODES)
 class AskedCluster:
     """The watches of one cluster, and the state that they fill; `start` works once.
 
-    `get_time` returns the time at which an event is seen, in seconds since 1970.
+    `get_time` returns the time at which an event is seen, in seconds since 1970. `feature_gates` count as on: of others
+    it is not known before a PodGroup has used them.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class AskedCluster:
         client_config: ClientConfig,
         timeouts: WatchTimeouts | None = None,
         get_time: Callable[[], float] = time.time,
+        feature_gates: Collection[str] = (),
     ) -> None:
         self._lock = Lock()
         self._client = ApiClient(client_config)
@@ -68,6 +70,7 @@ class AskedCluster:
         self._devices = DeviceCache(self._cache, state.devices, state.taint_rules, state.claims, state.claim_templates)
         self._limit_ranges: tuple[int | None, LimitRangeIndex] = None, LimitRangeIndex()
         self._groups_revision: int | None = None
+        self._feature_gates = feature_gates
 
     def start(self) -> None:
         """Start all watches, with the rules of the version that the API server reports."""
@@ -173,6 +176,7 @@ class AskedCluster:
     def _set_pod_groups(self, cluster: Cluster, state: ClusterState) -> None:
         """Set the PodGroups, whose pods the cache keeps: they are known while their watch is current."""
         store, groups = state.pod_groups, cluster.pod_groups
+        groups.turn_on(self._feature_gates)
         groups.are_known = not self._informers.get_status(kinds.POD_GROUPS).stale
         if self._groups_revision != store.revision:
             self._groups_revision = store.revision

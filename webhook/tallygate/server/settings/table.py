@@ -224,6 +224,14 @@ class Settings:
         "needs a cluster, and the rights of the component ask.",
         unset_value="",
     )
+    feature_gates: frozenset[str] = _create_field(
+        value_types.FEATURE_GATES,
+        "",
+        "For `serve-ask`, as for `predict`: the cluster has these feature gates on, which no API shows before a "
+        "PodGroup has used them: GenericWorkload (PodGroups), DRAWorkloadResourceClaims (their claims), "
+        "WorkloadWithJob (one for each Job).",
+        unset_value=frozenset(),
+    )
     user_ca_file: Path | None = _create_field(
         value_types.PATH,
         "",

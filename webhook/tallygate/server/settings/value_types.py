@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from tallygate.accounting.cluster.pod_groups import parse_feature_gates
 from tallygate.accounting.quantity import Quantity
 from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.errors import TallygateError
@@ -166,6 +167,7 @@ def _parse_base_url(value: Any) -> str:
 
 
 TEXT = ValueType("TEXT", _parse_text)
+FEATURE_GATES = ValueType("GATE=true,…", lambda value: parse_feature_gates(_parse_text(value)))
 BASE_URL = ValueType("URL", _parse_base_url)
 PATH = ValueType("FILE", _parse_path)
 PATHS = ValueType("PATH", _parse_paths, is_list=True)
