@@ -110,11 +110,11 @@ def test_one_configuration_is_enough(cluster: Cluster, gate_without_trust: Gate)
 
 
 def test_without_a_registration_it_says_what_to_do(cluster: Cluster, running_gate: Gate) -> None:
-    done = run_publish(cluster, running_gate.certificates, "--name", "no-gate")
+    done = run_publish(cluster, running_gate.certificates)
     assert done.returncode == 2
     assert done.stderr == (
-        "tallygate: no webhook configuration is called no-gate: register the gate first (kubectl apply -k "
-        "deploy/kustomize/base), or name it by --name\n"
+        "tallygate: no webhook configuration is called tallygate: register the gate first (kubectl apply -k "
+        "deploy/kustomize/base)\n"
     )
 
 

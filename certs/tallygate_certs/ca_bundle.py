@@ -4,7 +4,6 @@ An API server trusts the gate by the CAs in `caBundle`. Publishing writes the CA
 """
 
 import base64
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -69,9 +68,6 @@ def _create_operations(configuration: Any, encoded_bundle: str) -> list[dict[str
 
 _MAX_BUNDLE_BYTES = 1 << 16  # bytes; a CA takes less than one thousand, and each webhook gets a copy
 _MAX_ATTEMPTS = 5
-_NAME_PATTERN = re.compile(
-    r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?"
-)  # a DNS subdomain, checked far enough to be one segment of a path
 
 
 class PublishOutcome(StrEnum):
@@ -130,13 +126,9 @@ def publish_bundle(
     those that `create_webhooks` returns for it, unless it returns None. One of the two may be missing.
 
     Raises:
-        CertsError: if the name is invalid, both configurations are missing, the API server cannot be reached or
+        CertsError: if both configurations are missing, the API server cannot be reached or
             refuses, or other clients keep changing one.
     """
-    if not _NAME_PATTERN.fullmatch(name):
-        raise CertsError(
-            f"{name!r} names no webhook configuration: lower-case letters and digits, with - and . between"
-        )
     outcomes = []
     for kind in CONFIGURATION_KINDS:
         try:
@@ -149,7 +141,7 @@ def publish_bundle(
     if set(outcomes) == {PublishOutcome.MISSING}:
         raise CertsError(
             f"no webhook configuration is called {name}: register the gate first (kubectl apply -k "
-            "deploy/kustomize/base), or name it by --name"
+            "deploy/kustomize/base)"
         )
 
 

@@ -178,15 +178,6 @@ def test_an_invalid_ca_certificate_is_reported(kubeconfig: Path) -> None:
         publish(kubeconfig)
 
 
-@pytest.mark.parametrize("name", ["", "..", "a/b", "A", "a?b", "-a", "a" * 254, "a\n"])
-def test_an_invalid_configuration_name_is_rejected_without_a_request(
-    api: CertificateApiServer, kubeconfig: Path, name: str
-) -> None:
-    with pytest.raises(CertsError, match="names no webhook configuration: lower-case letters and digits"):
-        publish(kubeconfig, name)
-    assert not api.methods
-
-
 def test_only_the_certificates_of_a_file_are_published(folder: Path) -> None:
     """Omit a key that was pasted into the file by mistake."""
     path = folder / "ca.crt"

@@ -59,7 +59,7 @@ people, and may change in every version.
 | command | kind |
 | --- | --- |
 | `check`, `lint`, `test` | `CheckReport`, `LintReport`, `TestReport` |
-| `ask` | `AskAnswer`, whose schema `tallygate schema --ask` prints |
+| `ask` | `AskAnswer`, whose schema `tallygate schema ask` prints |
 | `audit`, `doctor` | `AuditReport`, `DoctorReport` |
 | `usage`, `usage --explain`, `usage --verify` | `UsageList`, `ConsumerList`, `DriftList` |
 | `predict`, `headroom` | `PredictionList`, `HeadroomList` |

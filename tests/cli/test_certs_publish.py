@@ -180,10 +180,11 @@ def test_an_empty_configuration_of_an_administrator_stays_empty(
     assert list_webhooks(api) == []
 
 
-def test_a_missing_configuration_name_is_a_usage_error(kubeconfig: Path) -> None:
-    done = publish(kubeconfig, "--kubeconfig", str(kubeconfig), "--name", "other")
+def test_a_missing_registration_is_a_usage_error(api: CertificateApiServer, kubeconfig: Path) -> None:
+    api.objects.clear()
+    done = publish(kubeconfig, "--kubeconfig", str(kubeconfig))
     assert done.exit_code == 2
-    assert done.stderr.startswith("tallygate: no webhook configuration is called other: register the gate first")
+    assert done.stderr.startswith("tallygate: no webhook configuration is called tallygate: register the gate first")
 
 
 def test_a_cluster_is_named_in_one_way_only(kubeconfig: Path) -> None:

@@ -226,7 +226,7 @@ def create_facts(**changes: Any) -> GateFacts:
     facts = GateFacts(
         now=NOW,
         version="1.0",
-        location=GateLocation(OWN, "tallygate"),
+        location=GateLocation(OWN),
         clock_offset=0.0,
         **create_registration(),
         other_configurations=(),

@@ -25,7 +25,7 @@ _FILES = {
         ("tallygate schema > policies/schema.json", "for an editor that reads the policy files of this folder"),
         ("tallygate schema scenario > policies/tests/schema.json", "for the files of `tallygate test`"),
         ("tallygate schema devices > devices.schema.json", "for the files of `tallygate device-plugin`"),
-        ("tallygate schema --ask > ask-answer.schema.json", "for programs that read answers of `tallygate ask`"),
+        ("tallygate schema ask > ask-answer.schema.json", "for programs that read answers of `tallygate ask`"),
         ("tallygate schema ask-headroom > ask-headroom.schema.json", "... that read answers of `POST /v1/headroom`"),
         ("tallygate schema ask-usage > ask-usage.schema.json", "for programs that read answers of `GET /v1/usage`"),
         ("tallygate schema ask-hours > ask-hours.schema.json", "... that read answers of `GET /v1/hours`"),
@@ -37,8 +37,7 @@ _FILES = {
     type=click.Choice(tuple(_FILES)),
     default="policy",
 )
-@click.option("--ask", "of_answers", is_flag=True, help="The same as `ask`: that of an AskAnswer.")
-def schema(document: str, *, of_answers: bool) -> None:
+def schema(document: str) -> None:
     """Print the JSON schema of policies (the default), scenarios, device plugins, or answers, of this version.
 
     Editors with YAML support complete and check a file that names its schema in the first line. `tallygate lint` and
@@ -47,6 +46,5 @@ def schema(document: str, *, of_answers: bool) -> None:
     \b
         # yaml-language-server: $schema=schema.json
     """  # noqa: D301 -- \b keeps click from filling the example
-    document = "ask" if of_answers else document
     package, file = _FILES[document]
     click.echo(files(package).joinpath(file).read_text(encoding="utf-8"), nl=False)

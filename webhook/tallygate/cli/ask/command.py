@@ -30,7 +30,7 @@ from tallygate.manifests.manifest_objects import Manifest
         ("tallygate ask -f job.yaml", "would this job be accepted, and would its pods run?"),
         ("helm template . | tallygate ask -n team-a -f -", "for all that a chart renders to, in its order"),
         ("tallygate ask -f deploy/ --strict", "fail on warnings, and on pods that would wait, as in CI"),
-        ("tallygate ask -f job.yaml -o json", "for a program; `tallygate schema --ask` prints the form"),
+        ("tallygate ask -f job.yaml -o json", "for a program; `tallygate schema ask` prints the form"),
         ("tallygate ask -f job.yaml --url https://ask.example.com", "a gate at another address"),
     ),
 )

@@ -59,15 +59,13 @@ _DEFAULT_SECRET = f"{DEFAULT_NAMESPACE}/{CONFIGURATION_NAME}-tls"
 )
 @click.argument("folder", required=False, type=click.Path(path_type=Path))
 @click.option("--secret", metavar="NAMESPACE/NAME", help=f"The gate's tls_secret. Default: {_DEFAULT_SECRET}.")
-@click.option("--name", metavar="NAME", help=f"The webhook configurations' name. Default: {CONFIGURATION_NAME}.")
 @data_option
 @connection_options
 @click.pass_context
-def status(  # noqa: PLR0913  each is an option
+def status(
     ctx: click.Context,
     folder: Path | None,
     secret: str | None,
-    name: str | None,
     output: str,
     *,
     connection: Connection,
@@ -80,11 +78,9 @@ def status(  # noqa: PLR0913  each is an option
     Exit codes: 0 all is well, 1 something is wrong, 2 it cannot be read.
     """
     if folder is None:
-        problems = _show_secret(secret or _DEFAULT_SECRET, name or CONFIGURATION_NAME, output, connection)
-    elif secret or name or not connection.is_default:
-        raise UsageError(
-            "FOLDER takes no --secret, --name, --kubeconfig, --context, --in-cluster or --as: no cluster is read"
-        )
+        problems = _show_secret(secret or _DEFAULT_SECRET, output, connection)
+    elif secret or not connection.is_default:
+        raise UsageError("FOLDER takes no --secret, --kubeconfig, --context, --in-cluster or --as: no cluster is read")
     else:
         problems = _show_folder(folder, output)
     ctx.exit(EXIT_FINDINGS if problems else 0)
@@ -117,14 +113,14 @@ def _convert_overview(overview: CertificatesOverview) -> dict[str, Any]:
     }
 
 
-def _show_secret(secret: str, configuration: str, output: str, connection: Connection) -> Sequence[str]:
+def _show_secret(secret: str, output: str, connection: Connection) -> Sequence[str]:
     require_one_source(connection)
     namespace, slash, secret_name = secret.partition("/")
     if not (namespace and slash and secret_name) or "/" in secret_name:
         raise UsageError(f"--secret {secret}: write NAMESPACE/NAME, as in {_DEFAULT_SECRET}")
     with convert_errors():
         client = create_client(connection.load())
-        cluster = KubernetesCertificateStore(client, (namespace, secret_name), configuration)
+        cluster = KubernetesCertificateStore(client, (namespace, secret_name), CONFIGURATION_NAME)
         registered, stored = cluster.read_webhook_trust(), cluster.read_secret()
     secret_status = create_status(stored.state if stored else None, registered, datetime.now(UTC))
     tables.print_object(
@@ -181,9 +177,6 @@ def _convert_status(secret_status: SecretStatus) -> dict[str, Any]:
 )
 @FOLDER_ARGUMENT
 @click.option(
-    "--name", metavar="NAME", default=CONFIGURATION_NAME, show_default=True, help="The webhook configurations' name."
-)
-@click.option(
     "--token-file", type=click.Path(path_type=Path), help="The gate's token_file, to register a gate that has one."
 )
 @click.option(
@@ -195,7 +188,7 @@ def _convert_status(secret_status: SecretStatus) -> dict[str, Any]:
 )
 @connection_options
 def publish(  # each is an option
-    folder: Path, name: str, token_file: Path | None, policies: tuple[Path, ...], *, connection: Connection
+    folder: Path, token_file: Path | None, policies: tuple[Path, ...], *, connection: Connection
 ) -> None:
     """Write the authorities in ca.crt of FOLDER into the gate's webhook configurations, as caBundle of every webhook.
 
@@ -217,7 +210,7 @@ def publish(  # each is an option
         client = create_client(connection.load())
         registrar = _Registrar(client, folder, ca_bundle, _read_token(token_file), given or PolicySet())
         outcomes = set()
-        for result in publish_bundle(client, name, ca_bundle, registrar.create_webhooks):
+        for result in publish_bundle(client, CONFIGURATION_NAME, ca_bundle, registrar.create_webhooks):
             click.echo(f"{result.kind} {result.name}: {result.outcome}")
             outcomes.add(result.outcome)
     if given is None and PublishOutcome.REGISTERED in outcomes:

@@ -15,7 +15,6 @@ import click
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from tallygate.admission.webhook_configuration import CONFIGURATION_NAME
 from tallygate.answers.columns import escape_control
 from tallygate.cli import framework
 from tallygate.cli.connection import Connection
@@ -128,13 +127,6 @@ def convert_reports(reports: Sequence[CheckReport]) -> dict[str, Any]:
         ("tallygate doctor --strict -o json", "for a program; exit code 1 if a check is not PASS"),
     ),
 )
-@click.option(
-    "--name",
-    metavar="NAME",
-    default=CONFIGURATION_NAME,
-    show_default=True,
-    help="The name of the webhook configurations.",
-)
 @framework.namespace_option(
     "The gate's namespace. Default: that of the Service in the webhook configurations, or else tallygate-system."
 )
@@ -160,7 +152,6 @@ def convert_reports(reports: Sequence[CheckReport]) -> dict[str, Any]:
 def doctor(  # noqa: PLR0913 -- one argument for each option
     ctx: click.Context,
     *,
-    name: str,
     namespace: str | None,
     policies: tuple[Path, ...],
     monitors: tuple[str, ...],
@@ -181,7 +172,7 @@ def doctor(  # noqa: PLR0913 -- one argument for each option
     given = load_usable_policies(policies) if policies else None
     require_one_source(connection)
     reports = run_checks(
-        gather_facts(connection.load(), DoctorRequest(name, namespace, given, monitors, connection.list_options()))
+        gather_facts(connection.load(), DoctorRequest(namespace, given, monitors, connection.list_options()))
     )
     tables.print_object("DoctorReport", lambda: convert_reports(reports), output, lambda: print_reports(reports))
     ctx.exit(framework.EXIT_FINDINGS if any(_is_finding(report, strict=strict) for report in reports) else 0)

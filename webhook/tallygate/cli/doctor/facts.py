@@ -37,13 +37,12 @@ class NotRead(Unavailable):
 class GateLocation:
     """The names of the gate's objects and the options for the cluster.
 
-    `name` is the name of its webhook configurations, `secret_name` the name of the Secret with its serving certificate,
-    `service_account` the name of the ServiceAccount of its pods.
+    `secret_name` is the name of the Secret with its serving certificate, `service_account` that of the ServiceAccount
+    of its pods.
     `options` are appended to kubectl and tallygate commands.
     """
 
     namespace: str
-    name: str
     secret_name: str = DEFAULT_SECRET
     options: tuple[str, ...] = ()
     service_account: str = "tallygate"

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from tallygate.admission.cap_index import CapIndex
-from tallygate.admission.webhook_configuration import DEFAULT_NAMESPACE
+from tallygate.admission.webhook_configuration import CONFIGURATION_NAME, DEFAULT_NAMESPACE
 from tallygate.admission.workload_resources import ServedResources
 from tallygate.backstop.compiled_objects import CompiledObject
 from tallygate.cli.compile.cluster_objects import list_compiled_objects
@@ -65,14 +65,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class DoctorRequest:
-    """The parameters of `doctor`: the configurations' name, the gate's namespace (None: from its Service), and more.
+    """The parameters of `doctor`: the gate's namespace (None: from its Service), and more.
 
     `policies` are the given ones, `monitors` URLs of monitor ports of replicas that run elsewhere. `is_pod` is set in a
     pod of the same cluster, with rights to read a part: it connects to the addresses of the gate's pods, and leaves
     facts out that need further rights, as `NotRead`.
     """
 
-    name: str
     namespace: str | None = None
     policies: PolicySet | None = None
     monitors: tuple[str, ...] = ()
@@ -131,7 +130,6 @@ class _Gatherer:
         pods, namespaces = self._list_pods(), self._listed.namespaces
         location = facts.GateLocation(
             self._namespace,
-            self._request.name,
             _find_secret_name(self._deployment),
             self._request.cluster_options,
             _find_service_account(self._deployment),
@@ -225,7 +223,7 @@ class _Gatherer:
         return self._api.get_object(path, api_types.LeaderLease)
 
     def _get_configuration(self, kind: str) -> WebhookConfiguration | facts.Unavailable | None:
-        return self._api.get_object(f"{CONFIGURATIONS_PATH}/{kind}s/{self._request.name}", WebhookConfiguration)
+        return self._api.get_object(f"{CONFIGURATIONS_PATH}/{kind}s/{CONFIGURATION_NAME}", WebhookConfiguration)
 
     def _read_limit_records(self) -> LimitRecords | facts.Unavailable:
         try:
@@ -243,7 +241,7 @@ class _Gatherer:
         configurations = self._api.list_objects(f"{CONFIGURATIONS_PATH}/{facts.MUTATING}s", WebhookConfiguration)
         if isinstance(configurations, facts.Unavailable):
             return configurations
-        return tuple(configuration for configuration in configurations if configuration.name != self._request.name)
+        return tuple(configuration for configuration in configurations if configuration.name != CONFIGURATION_NAME)
 
     def _list_network_policies(self) -> tuple[api_types.GateNetworkPolicy, ...] | facts.Unavailable:
         path = f"/apis/networking.k8s.io/v1/namespaces/{self._namespace}/networkpolicies"

@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 
 from cryptography import x509
 
-from tallygate.admission.webhook_configuration import CONFIGURATION_NAME
 from tallygate.answers.usage_report import format_time
 from tallygate.cli.doctor.certificate_chain import CertificateChainError, find_distrust, load_certificates
 from tallygate.cli.doctor.check_result import Check, CheckStatus
@@ -41,7 +40,7 @@ def inspect_gate(request: InspectionRequest) -> Inspection:
         TallygateError: if the API server cannot be reached.
     """
     listed = _take_lists(request.open_state)
-    asked = DoctorRequest(CONFIGURATION_NAME, request.namespace, request.policies)
+    asked = DoctorRequest(request.namespace, request.policies)
     facts = gather_facts_of_pod(request.client_config, asked, listed)
     certificates = [_describe_gate_certificate(facts), _describe_own_certificate(request, facts.now)]
     return Inspection(datetime.now(UTC), certificates, [run_check(each, facts) for each in CHECKS])

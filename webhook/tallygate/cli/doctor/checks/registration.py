@@ -14,7 +14,12 @@ from tallygate.admission.match_conditions import (
 )
 from tallygate.admission.request import Phase
 from tallygate.admission.self_registration import EVERYTHING, RegistrationState, combine_asked, is_left_to_gate
-from tallygate.admission.webhook_configuration import POLICIES_WEBHOOK, is_policy_condition, list_own_conditions
+from tallygate.admission.webhook_configuration import (
+    CONFIGURATION_NAME,
+    POLICIES_WEBHOOK,
+    is_policy_condition,
+    list_own_conditions,
+)
 from tallygate.cli.doctor import asked_pods, check_result, webhook_match
 from tallygate.cli.doctor.api_types import GateNetworkPolicy
 from tallygate.cli.doctor.facts import MUTATING, VALIDATING, DryRun, GateFacts, Unavailable, is_unregistered
@@ -38,7 +43,7 @@ def check_registered(facts: GateFacts) -> check_result.CheckResult:
     for kind, configuration in ((MUTATING, facts.mutating), (VALIDATING, facts.validating)):
         if isinstance(configuration, Unavailable):
             results.append(
-                check_result.create_unknown(f"the {kind} {facts.location.name} cannot be read: {configuration.reason}")
+                check_result.create_unknown(f"the {kind} {CONFIGURATION_NAME} cannot be read: {configuration.reason}")
             )
         elif configuration is None:
             consequence = (
@@ -46,7 +51,7 @@ def check_registered(facts: GateFacts) -> check_result.CheckResult:
             )
             results.append(
                 check_result.create_failure(
-                    f"there is no {kind} {facts.location.name}: {consequence}", _format_register(facts)
+                    f"there is no {kind} {CONFIGURATION_NAME}: {consequence}", _format_register(facts)
                 )
             )
         elif is_unregistered(configuration):
@@ -54,7 +59,7 @@ def check_registered(facts: GateFacts) -> check_result.CheckResult:
         elif not webhook_match.has_webhook_for(configuration, webhook_match.CREATE_POD):
             results.append(
                 check_result.create_failure(
-                    f"the {kind} {facts.location.name} does not speak of pods",
+                    f"the {kind} {CONFIGURATION_NAME} does not speak of pods",
                     *_list_rule_fixes(facts, kind, configuration),
                 )
             )
@@ -70,7 +75,7 @@ def _report_unregistered(facts: GateFacts, kind: str) -> check_result.CheckResul
     details = [detail for replica in replicas if (detail := replica.find_check("registration"))]
     active = [detail for detail in details if detail.get("state") == RegistrationState.WAITING]
     reasons = [str(detail.get("reason") or "no reason is known") for detail in active or details]
-    reason = f"the {kind} {facts.location.name} has no webhooks yet: the gate has not registered itself"
+    reason = f"the {kind} {CONFIGURATION_NAME} has no webhooks yet: the gate has not registered itself"
     if reasons:
         return check_result.create_failure(f"{reason}: {reasons[0]}")
     if isinstance(facts.replicas, Unavailable) or not facts.replicas:
