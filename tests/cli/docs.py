@@ -34,8 +34,8 @@ that concerns one namespace uses that of the kubeconfig's context; `usage` and `
 
 `kubectl tallygate COMMAND` is the same program, as a kubectl plugin: `pip install` or `pipx install` places
 `kubectl-tallygate` and `kubectl_complete-tallygate` into a folder of `$PATH`. So does the archive without Python, which
-krew installs too ([Install the command](../operate/command.md)). kubectl accepts no option before the name of a plugin,
-so `kubectl tallygate -n team-a usage` works and `kubectl -n team-a tallygate usage` does not.
+krew and Homebrew install too ([Install the command](../operate/command.md)). kubectl accepts no option before the name
+of a plugin, so `kubectl tallygate -n team-a usage` works and `kubectl -n team-a tallygate usage` does not.
 
 `tallygate completion SHELL` prints a script that completes commands, options, codes, contexts, namespaces, pending pods
 and caps; `kubectl tallygate` gets the same from kubectl's own completion. A completion waits at most two seconds for a

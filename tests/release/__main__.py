@@ -13,11 +13,13 @@ from e2e.errors import BuildError
 from e2e.image import Python, fetch_wheels, python_of
 from tests.release.chart import package_chart
 from tests.release.commands import ROOT, ReleaseError
+from tests.release.homebrew_formula import FORMULA_FILE, describe_formula
 from tests.release.krew_manifest import FILE_NAME, describe_plugin
 from tests.release.rehearsal import rehearse
 from tests.release.signed_files import write_bill_of_materials, write_checksums
 
 _DIST: Final = ROOT / "dist"
+_ARCHIVES: Final = "tallygate-*-*.tar.gz"
 _MACHINES: Final = ("x86_64", "aarch64")
 _FOLDER: Final = click.Path(file_okay=False, path_type=Path)
 
@@ -82,8 +84,17 @@ def chart(image: str, source: str) -> None:
 def krew_manifest(url: str) -> None:
     """Write the manifest of the krew plugin for the archives in dist/."""
     project = read_project()
-    text = describe_plugin(project["version"], project["urls"]["Homepage"], url, _DIST.glob("tallygate-*-*.tar.gz"))
+    text = describe_plugin(project["version"], project["urls"]["Homepage"], url, _DIST.glob(_ARCHIVES))
     (_DIST / FILE_NAME).write_text(text, encoding="utf-8")
+
+
+@steps.command(name="homebrew-formula")
+@click.option("--url", required=True, help="The address from which the archives are downloaded.")
+def homebrew_formula(url: str) -> None:
+    """Write the formula of Homebrew for the archives in dist/."""
+    project = read_project()
+    text = describe_formula(project["version"], project["urls"]["Homepage"], url, _DIST.glob(_ARCHIVES))
+    (_DIST / FORMULA_FILE).write_text(text, encoding="utf-8")
 
 
 @steps.command(name="bill-of-materials")

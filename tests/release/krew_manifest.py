@@ -4,15 +4,13 @@ Its form is that of krew's API (krew.googlecontainertools.github.com/v1alpha2, p
 reads it in tests/release/test_krew_manifest.py.
 """
 
-import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
-from tests.release.commands import ReleaseError
-from tests.release.standalone import PLATFORMS
+from tests.release.standalone import StandaloneArchive
 
 FILE_NAME: Final = "tallygate.yaml"
 """The name of the plugin, by which krew's index has it."""
@@ -40,21 +38,17 @@ def describe_plugin(version: str, homepage: str, url: str, archives: Iterable[Pa
             "homepage": homepage,
             "shortDescription": "Ask about GPUs and other counted resources",
             "description": _DESCRIPTION,
-            "platforms": [_describe_archive(each, url) for each in sorted(archives)],
+            "platforms": [_describe_archive(StandaloneArchive.read(each), url) for each in sorted(archives)],
         },
     }
     return yaml.safe_dump(described, sort_keys=False, width=120)
 
 
-def _describe_archive(archive: Path, url: str) -> dict[str, Any]:
-    found = [each for each in PLATFORMS if archive.name.endswith(f"-{each}.tar.gz")]
-    if not found:
-        raise ReleaseError(f"{archive.name} is an archive of no platform; there are {', '.join(PLATFORMS)}")
-    system, _, machine = found[0].partition("-")
+def _describe_archive(archive: StandaloneArchive, url: str) -> dict[str, Any]:
     return {
-        "selector": {"matchLabels": {"os": system, "arch": machine}},
+        "selector": {"matchLabels": {"os": archive.system, "arch": archive.machine}},
         "uri": f"{url.rstrip('/')}/{archive.name}",
-        "sha256": hashlib.sha256(archive.read_bytes()).hexdigest(),
+        "sha256": archive.sha256,
         "files": [{"from": "tallygate/*", "to": "."}],
         "bin": "tallygate",
     }

@@ -23,6 +23,7 @@ from e2e.local.ports import free_ports
 from e2e.waiting import until
 from tests.release.chart import package_chart
 from tests.release.commands import ROOT, run_program
+from tests.release.homebrew_formula import FORMULA_FILE, describe_formula
 from tests.release.image_layout import ImageBuilder, try_image
 from tests.release.installed_release import try_installation
 from tests.release.krew_manifest import FILE_NAME, describe_plugin
@@ -100,6 +101,8 @@ def rehearse(version: str, homepage: str, wheel: Path) -> None:
         _report("the archive of the command")
         archive = build_archive(own, sys.executable, TARGET)
         _try_plugin(version, homepage, archive, folder)
+        formula = describe_formula(version, homepage, f"{homepage}/releases", [archive])
+        (TARGET / FORMULA_FILE).write_text(formula, encoding="utf-8")
         if sys.platform == "linux":
             try_without_python(archive, folder / "bare")
         _report("the bill of materials")

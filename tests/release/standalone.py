@@ -7,12 +7,14 @@ It needs nothing but this Python, since three of the four have no environment of
 
 import argparse
 import gzip
+import hashlib
 import platform
 import re
 import shutil
 import sys
 import tarfile
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -61,6 +63,29 @@ def find_platform() -> str:
     if found not in PLATFORMS:
         raise ReleaseError(f"no archive is made for {found}; there are {', '.join(PLATFORMS)}")
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class StandaloneArchive:
+    """An archive as package managers name it: system and machine as in `PLATFORMS`, and the SHA-256 of its bytes."""
+
+    name: str
+    system: str
+    machine: str
+    sha256: str
+
+    @staticmethod
+    def read(path: Path) -> "StandaloneArchive":
+        """Read an archive; its name ends with the platform.
+
+        Raises:
+            ReleaseError: if the name has no known platform.
+        """
+        found = [each for each in PLATFORMS if path.name.endswith(f"-{each}.tar.gz")]
+        if not found:
+            raise ReleaseError(f"{path.name} is an archive of no platform; there are {', '.join(PLATFORMS)}")
+        system, _, machine = found[0].partition("-")
+        return StandaloneArchive(path.name, system, machine, hashlib.sha256(path.read_bytes()).hexdigest())
 
 
 def build_archive(wheel: Path, python: str, target: Path) -> Path:
