@@ -23,7 +23,6 @@ PLAIN_FIELDS: dict[str, tuple[Any, str]] = {
     "affinity": ({"podAffinity": {}}, "affinity"),
     "topologySpreadConstraints": ([{"topologyKey": "rack", "maxSkew": 1}], "topologySpreadConstraints"),
     "priorityClassName": ("system-node-critical", "priorityClassName"),
-    "dnsPolicy": ("Default", "dnsPolicy"),
 }
 """A value, and the field of the pod that it is."""
 CAP: dict[str, Any] = {
