@@ -90,7 +90,9 @@ class Settings:
         "server needs to receive it. Shorter times are only for tests.",
     )
     tls_min_version: str = _create_field(
-        value_types.create_choice("1.2", "1.3"), "1.3", "The oldest accepted version of TLS."
+        value_types.create_choice("1.2", "1.3"),
+        "1.3",
+        "The oldest accepted version of TLS. Some API servers of FIPS builds speak 1.2 at most.",
     )
     client_ca_file: Path | None = _create_field(
         value_types.PATH,
