@@ -1,8 +1,10 @@
 """`python -m tests.release STEP`: a step of a release, as release.yml and the rehearsal run it."""
 
+import os
 import re
 import sys
 import tomllib
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,7 +13,8 @@ import click
 from e2e.engine import engine
 from e2e.errors import BuildError
 from e2e.image import Python, fetch_wheels, python_of
-from tests.release.chart import package_chart
+from tests.release.chart import ChartRelease, package_chart
+from tests.release.chart_key import CHART_KEY_VARIABLE, import_chart_key
 from tests.release.commands import ROOT, ReleaseError
 from tests.release.homebrew_formula import FORMULA_FILE, describe_formula
 from tests.release.krew_manifest import FILE_NAME, describe_plugin
@@ -74,9 +77,11 @@ def wheels(base: str, dist: Path) -> None:
 @click.option("--image", required=True, help="The name of the image, without a tag.")
 @click.option("--source", required=True, help="The address of the repository.")
 def chart(image: str, source: str) -> None:
-    """Package the chart for the released image."""
+    """Package the chart for the released image; sign it if $CHART_SIGNING_KEY has a key."""
     changes = (ROOT / "docs" / "changelog.md").read_text(encoding="utf-8")
-    click.echo(package_chart(read_project()["version"], image, source, changes, _DIST))
+    secret = os.environ.get(CHART_KEY_VARIABLE, "")
+    with import_chart_key(secret) if secret else nullcontext() as key:
+        click.echo(package_chart(ChartRelease(read_project()["version"], image, source, changes), _DIST, key))
 
 
 @steps.command(name="krew-manifest")

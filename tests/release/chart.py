@@ -1,11 +1,12 @@
 """The chart as a package: with the name of the released image, the address of its source, and what Artifact Hub shows.
 
-The chart of a clone names no registry and no repository. Artifact Hub's annotation `signKey` is left out: it names the
-PGP key of a provenance file, and released charts are signed by cosign, which Artifact Hub finds in the registry itself.
+The chart of a clone names no registry and no repository. Artifact Hub's annotation `signKey` names the PGP key of
+Helm's provenance file, which a release has if it has a key (`tests.release.chart_key`).
 """
 
 import re
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -13,6 +14,7 @@ from typing import Any, Final
 import yaml
 
 from e2e.helm.build import helm
+from tests.release.chart_key import CHART_KEY_FILE, ChartKey
 from tests.release.commands import ROOT, ReleaseError, run_program
 
 CHART: Final = ROOT / "deploy" / "helm" / "tallygate"
@@ -21,15 +23,24 @@ _SHOWN_CHANGES: Final = 40  # Artifact Hub shows a list, not a document
 _PLATFORMS: Final = ("linux/amd64", "linux/arm64")
 
 
-def package_chart(version: str, image: str, source: str, changelog: str, target: Path) -> Path:
-    """Package the chart of a version, and return the path of the package.
+@dataclass(frozen=True, slots=True)
+class ChartRelease:
+    """What a release knows of its chart.
 
-    Args:
-        version: of the chart and of the image.
-        image: the name of the image with its registry, without a tag.
-        source: the address of the repository.
-        changelog: the text of docs/changelog.md.
-        target: the folder of the package.
+    `version` is that of chart and image, `image` the name of the image with its registry and without a tag, `source`
+    the address of the repository, and `changelog` the text of docs/changelog.md.
+    """
+
+    version: str
+    image: str
+    source: str
+    changelog: str
+
+
+def package_chart(release: ChartRelease, target: Path, key: ChartKey | None) -> Path:
+    """Package the chart of a release in a folder, and return the path of the package.
+
+    With a key, its provenance file (`.prov`) and the public key are beside it.
 
     Raises:
         ReleaseError: if Helm rejects it, or the values name no image.
@@ -40,7 +51,7 @@ def package_chart(version: str, image: str, source: str, changelog: str, target:
         values = chart / "values.yaml"
         text, found = re.subn(
             r"^(  repository: )tallygate\b",
-            rf"\g<1>{image}",
+            rf"\g<1>{release.image}",
             values.read_text(encoding="utf-8"),
             count=1,
             flags=re.MULTILINE,
@@ -49,17 +60,21 @@ def package_chart(version: str, image: str, source: str, changelog: str, target:
             raise ReleaseError(f"{values.name} has no line with the image's repository")
         values.write_text(text, encoding="utf-8")
         described = chart / "Chart.yaml"
-        content = add_release(yaml.safe_load(described.read_text(encoding="utf-8")), version, image, source, changelog)
+        content = add_release(yaml.safe_load(described.read_text(encoding="utf-8")), release, key)
         described.write_text(yaml.safe_dump(content, sort_keys=False, width=120), encoding="utf-8")
         program = shutil.which("helm") or helm()
         run_program(program, "lint", "--strict", chart)
         target.mkdir(parents=True, exist_ok=True)
-        run_program(program, "package", chart, f"--destination={target}")
-    return target / f"{CHART.name}-{version}.tgz"
+        signed = [] if key is None else ["--sign", f"--key={key.user}", f"--keyring={key.keyring}"]
+        run_program(program, "package", chart, f"--destination={target}", *signed)
+    if key is not None:
+        (target / CHART_KEY_FILE).write_text(key.public, encoding="utf-8")
+    return target / f"{CHART.name}-{release.version}.tgz"
 
 
-def add_release(chart: dict[str, Any], version: str, image: str, source: str, changelog: str) -> dict[str, Any]:
+def add_release(chart: dict[str, Any], release: ChartRelease, key: ChartKey | None) -> dict[str, Any]:
     """Return the content of Chart.yaml with what the release alone knows."""
+    version, image = release.version, release.image
     relay = _read_relay_image()
     images = [
         {"name": "tallygate", "image": f"{image}:{version}", "platforms": list(_PLATFORMS)},
@@ -68,10 +83,14 @@ def add_release(chart: dict[str, Any], version: str, image: str, source: str, ch
     annotations = {
         **chart["annotations"],
         "artifacthub.io/images": yaml.safe_dump(images, sort_keys=False),
-        "artifacthub.io/changes": yaml.safe_dump(list_changes(changelog, version), sort_keys=False, width=120),
+        "artifacthub.io/changes": yaml.safe_dump(list_changes(release.changelog, version), sort_keys=False, width=120),
         "artifacthub.io/prerelease": str("-" in version).lower(),
     }
-    return {**chart, "version": version, "appVersion": version, "sources": [source], "annotations": annotations}
+    if key is not None:
+        url = f"{release.source.rstrip('/')}/releases/download/v{version}/{CHART_KEY_FILE}"
+        signed = {"fingerprint": key.fingerprint, "url": url}
+        annotations["artifacthub.io/signKey"] = yaml.safe_dump(signed, sort_keys=False, width=200)
+    return {**chart, "version": version, "appVersion": version, "sources": [release.source], "annotations": annotations}
 
 
 def list_changes(changelog: str, version: str) -> list[dict[str, str]]:

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +21,8 @@ from e2e.helm.build import helm
 from e2e.krew.build import KREW, KREW_VALIDATOR
 from e2e.local.ports import free_ports
 from e2e.waiting import until
-from tests.release.chart import package_chart
+from tests.release.chart import ChartRelease, package_chart
+from tests.release.chart_key import CHART_KEY_FILE, find_gpg, make_chart_key
 from tests.release.commands import ROOT, run_program
 from tests.release.homebrew_formula import FORMULA_FILE, describe_formula
 from tests.release.image_layout import ImageBuilder, try_image
@@ -108,8 +109,7 @@ def rehearse(version: str, homepage: str, wheel: Path) -> None:
         _report("the bill of materials")
         write_bill_of_materials(own, sys.executable, TARGET)
         _report("the chart")
-        changes = (ROOT / "docs" / "changelog.md").read_text(encoding="utf-8")
-        chart = package_chart(version, image, homepage, changes, TARGET)
+        chart = _package_chart(version, image, homepage)
         _report("the image, for amd64 and arm64")
         builder = ImageBuilder(CRANE.program(), image, folder)
         pushed = builder.build(own, version)
@@ -161,6 +161,15 @@ def _try_plugin(version: str, homepage: str, archive: Path, folder: Path) -> Non
     try_commands(root / "bin" / "kubectl-tallygate")
 
 
+def _package_chart(version: str, image: str, source: str) -> Path:
+    """Package the chart, with a signature of Helm's own if there is a GnuPG here."""
+    changes = (ROOT / "docs" / "changelog.md").read_text(encoding="utf-8")
+    if find_gpg() is None:
+        _report("gpg is not on PATH: the chart has no signature that Helm verifies, and names no key")
+    with nullcontext() if find_gpg() is None else make_chart_key() as key:
+        return package_chart(ChartRelease(version, image, source, changes), TARGET, key)
+
+
 def _push_chart(chart: Path, repository: str) -> str:
     """Push the chart, and return its name with its digest."""
     command = [str(helm()), "push", str(chart), f"oci://{repository}", "--plain-http"]
@@ -185,16 +194,28 @@ def _sign(signer: Signer, image: str, chart: str, source: str, started: datetime
 def _verify(version: str, image: str, signer: Signer) -> None:
     """Run the commands of the page, with the key in place of the identity of a workflow."""
     found = re.findall(r"^```sh\n(.*?)^```$", _PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    keyed = (TARGET / CHART_KEY_FILE).exists()
+    commands = "".join(each for each in found if keyed or CHART_KEY_FILE not in each)
     who = f"--key={signer.public} --insecure-ignore-tlog=true"
-    path = f"{COSIGN.program().parent}{os.pathsep}{os.environ['PATH']}"
+    path = os.pathsep.join([str(COSIGN.program().parent), str(helm().parent), os.environ["PATH"]])
     environment = {**os.environ, "PATH": path, "VERSION": version, "IMAGE": image, "WHO": who}
-    run_program("sh", "-euxc", "".join(found), folder=TARGET, environment=environment)
+    run_program("sh", "-euxc", commands, folder=TARGET, environment=environment)
+    if keyed:
+        _pull_chart(version, image, signer.folder)
     for file in TARGET.glob("*.whl"):
         file.with_suffix(".changed").write_bytes(file.read_bytes() + b" ")
     changed = TARGET / f"tallygate-{version}-py3-none-any.changed"
     command = f'cosign verify-blob-attestation $WHO --bundle {_PROVENANCE} --type slsaprovenance1 "{changed.name}"'
     run_program("sh", "-euc", command, folder=TARGET, environment=environment, code=1)  # the commands can fail
     changed.unlink()
+
+
+def _pull_chart(version: str, image: str, target: Path) -> None:
+    """Pull the chart from the registry, and let Helm verify it by the keyring of the page's commands."""
+    keyring = (TARGET / CHART_KEY_FILE).with_suffix(".gpg")
+    options = (f"--version={version}", "--plain-http", f"--destination={target}", "--verify", f"--keyring={keyring}")
+    run_program(helm(), "pull", f"oci://{image}/charts/tallygate", *options)
+    keyring.unlink()
 
 
 def _report(what: str) -> None:
