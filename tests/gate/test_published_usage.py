@@ -12,6 +12,7 @@ from tallygate.admission.cap_sources import CapSources
 from tallygate.admission.capacity_limits import Capacity
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.cluster.consumers import ClaimSources
+from tallygate.gate.ledger_usages import LedgerUsages
 from tallygate.gate.published_usage import UsagePublisher
 from tallygate.state.ledger.ledger import Ledger
 from tallygate.state.ports import LedgerKey
@@ -25,7 +26,7 @@ RAISED = CAP + "  overrides: [{namespaces: [team-a], hard: {nvidia.com/gpu: 6}, 
 SOFT = CAP + "  soft: {nvidia.com/gpu: 3, memory: 64Gi}\n"
 
 
-def _create_state(replica: ReplicaFixture) -> ClusterState:
+def create_state(replica: ReplicaFixture) -> ClusterState:
     """Return the cluster as the replica watches it."""
     state = ClusterState()
     state.pods, state.namespaces, state.usage_lister = replica.pods, replica.namespaces, replica.usage_lister
@@ -33,18 +34,23 @@ def _create_state(replica: ReplicaFixture) -> ClusterState:
     return state
 
 
+def list_ledgers(replica: ReplicaFixture) -> dict[LedgerKey, Ledger]:
+    """Return the ledgers of a replica, as it has them."""
+    names = [record.name for record in replica.namespaces.list_records()]
+    keys = [key for key, _ in replica.reconciler.list_ledgers(names)]
+    found = {key: replica.ledgers.transact(key, Read(), replica.now + 1) for key in keys}
+    return {key: ledger for key, ledger in found.items() if ledger is not None}
+
+
 def _list_statuses(replica: ReplicaFixture, *, ledgers: bool = True) -> dict[str, Any]:
     """Return the published statuses as JSON values, by namespace and cap."""
     replica.follow_gate()
-    state = _create_state(replica)
+    state = create_state(replica)
 
-    def list_ledgers() -> dict[LedgerKey, Ledger]:
-        names = [record.name for record in replica.namespaces.list_records()]
-        keys = [key for key, _ in replica.reconciler.list_ledgers(names)] if ledgers else []
-        found = {key: replica.ledgers.transact(key, Read(), replica.now + 1) for key in keys}
-        return {key: ledger for key, ledger in found.items() if ledger is not None}
+    def list_known() -> dict[LedgerKey, Ledger]:
+        return list_ledgers(replica) if ledgers else {}
 
-    publisher = UsagePublisher(state, replica.gate.get_active_caps, list_ledgers)
+    publisher = UsagePublisher(LedgerUsages(state, replica.gate.get_active_caps, list_known))
     return {"/".join(key): msgspec.to_builtins(status) for key, status in publisher.list_statuses().items()}
 
 
@@ -162,9 +168,9 @@ def test_a_lost_ledger_is_initializing_and_counted_from_pods() -> None:
 
 def test_a_status_is_made_again_only_if_its_ledger_or_its_limits_are_others() -> None:
     replica = create_active_replica(CAP)
-    state, ledger = _create_state(replica), replica.read_ledger()
+    state, ledger = create_state(replica), replica.read_ledger()
     ledgers = {next(key for key, _ in replica.reconciler.list_ledgers(["team-a"])): ledger}
-    publisher = UsagePublisher(state, replica.gate.get_active_caps, lambda: ledgers)
+    publisher = UsagePublisher(LedgerUsages(state, replica.gate.get_active_caps, lambda: ledgers))
     (first,) = publisher.list_statuses().values()
     (second,) = publisher.list_statuses().values()
     assert second is first

@@ -240,7 +240,7 @@ class UsageLine(ResourceUsage):
         charged = self.charged or 0
         if self.hard is not None and charged > self.hard:
             return ExceededLimit.HARD
-        return ExceededLimit.SOFT if self.soft is not None and charged > self.soft else ExceededLimit.NONE
+        return ExceededLimit.SOFT if self.is_above_soft else ExceededLimit.NONE
 
     @property
     def exceeded_amount(self) -> int:

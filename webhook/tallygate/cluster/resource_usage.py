@@ -50,6 +50,16 @@ class ResourceUsage:
             return None
         return max(0, self.hard - self.charged - self.unspent_by_others)
 
+    @property
+    def is_above_soft(self) -> bool:
+        """Whether the charged amount exceeds the soft limit."""
+        return self.soft is not None and (self.charged or 0) > self.soft
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing is free of a limit that is not 0."""
+        return bool(self.hard) and self.free == 0
+
 
 def list_resource_usages(
     cap: ActiveCap, ledger: Ledger | None, count_usage: Callable[[], CountedUsage], *, is_settled: bool = True

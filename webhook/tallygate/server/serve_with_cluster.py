@@ -18,6 +18,7 @@ from tallygate.gate.cap_activation import CapActivation, create_lease_reader, cr
 from tallygate.gate.gate import Gate
 from tallygate.gate.leader_election import LeaderElector, Standalone
 from tallygate.gate.ledger_reconciler import LedgerReconciler
+from tallygate.gate.ledger_usages import LedgerUsages
 from tallygate.gate.limit_admissions import LimitAdmissions
 from tallygate.gate.published_usage import UsagePublisher
 from tallygate.gate.restored_caps import RestoredCaps
@@ -256,7 +257,7 @@ def _create_usage_controller(  # noqa: PLR0913, PLR0917  # what the published us
     def list_ledgers() -> Mapping[LedgerKey, Ledger]:
         return {key: observed.ledger for key, observed in cap_metrics.observed_ledgers.list_all().items()}
 
-    publisher = UsagePublisher(informers.state, gate.get_active_caps, list_ledgers)
+    publisher = UsagePublisher(LedgerUsages(informers.state, gate.get_active_caps, list_ledgers))
     source = UsageSource(
         list_statuses=lambda: publisher.list_statuses() if informers.is_current({kinds.NAMESPACES}) else None,
         is_leader=reconciler.is_leader,
