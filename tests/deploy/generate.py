@@ -19,7 +19,7 @@ from tallygate.policy.workload_kinds import WorkloadKind
 from tests.admission.plain_configurations import create_plain_configurations
 from tests.deploy.chart_description import describe_chart
 from tests.deploy.dashboard import render_dashboard
-from tests.deploy.policy_values import embed_policy_schema
+from tests.deploy.policy_values import embed_schemas
 from tests.deploy.values_table import update_values_table
 
 ROOT: Final = Path(__file__).parents[2]
@@ -103,7 +103,7 @@ def _generate() -> Iterator[tuple[Path, str]]:
         yield files / f"{name}.yaml", _copy(original, rights.get(original))
     yield CHART / "Chart.yaml", _chart()
     values_schema = CHART / "values.schema.json"
-    yield values_schema, embed_policy_schema(values_schema.read_text(encoding="utf-8"))
+    yield values_schema, embed_schemas(values_schema.read_text(encoding="utf-8"))
     for page in (INSTALLATION, CHART / "README.md"):
         text = page.read_text(encoding="utf-8")
         yield page, update_values_table(text, CHART / "values.schema.json", CHART / "values.yaml")

@@ -133,6 +133,26 @@ def test_published_usage_is_the_component_of_its_name_on_top_of_cluster_access()
     assert_equal_objects(values | {"aggregateToView": False}, expected)
 
 
+def test_receivers_are_the_component_of_that_name_with_or_without_a_network_policy() -> None:
+    receivers = [{"name": "platform", "format": "slack", "urlFile": "slack"}]
+    values = BARE | {"replicas": 1, "certificates": "by-hand", "notify.receivers": receivers}
+    for further, components in (({}, ()), ({"networkPolicy.enabled": True}, ("network",))):
+        chart = remove_release_labels(render_chart({**values, **further, "image.tag": TAG}), TAG)
+        composed = compose_objects("cluster-access", *components, "notify")
+        hashed = next(key for key in composed if key[1].startswith("tallygate-notify-"))
+        expected, made = composed.pop(hashed), chart.pop(("ConfigMap", "tallygate-notify"))
+        files = (yaml.safe_load(each["data"]["notify.yaml"]) for each in (expected, made))
+        assert next(files) == next(files)
+        pods = [each["Deployment", "tallygate"]["spec"]["template"] for each in (composed, chart)]
+        assert pods[1]["metadata"].pop("annotations").keys() == {"checksum/notify"}
+        sources = [pod["spec"]["volumes"][-1]["projected"]["sources"] for pod in pods]
+        assert sources[0][0]["configMap"].pop("name") == hashed[1]
+        assert sources[1][0]["configMap"].pop("name") == "tallygate-notify"
+        composed.pop(NAMESPACE)
+        assert chart == composed
+        assert (("NetworkPolicy", "tallygate") in chart) is bool(components)
+
+
 def test_a_token_is_in_its_secret_and_the_gate_registers_it() -> None:
     secret = {
         "name": "tallygate-token",

@@ -53,6 +53,8 @@ def test_an_audit_has_its_interval_and_a_token_is_read_from_its_secret() -> None
     assert read_gate_settings(compose_objects("ha", "publish-nodes")).publish_nodes == "on"
     assert read_gate_settings(compose_objects("ha", "backstop")).backstop == "on"
     assert read_gate_settings(compose_objects("ha", "publish-usage")).publish_usage == "on"
+    read = read_gate_settings(compose_objects("ha", "notify"))
+    assert read.notify_file == Path("/etc/tallygate/notify/notify.yaml")
     assert read_gate_settings(compose_objects("token")).token_file == Path("/etc/tallygate/token/token")
 
 

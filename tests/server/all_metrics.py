@@ -14,6 +14,7 @@ from tallygate.cli.serve.certificate_controller import CertificateMetrics
 from tallygate.kube.api_errors import ApiErrorReason
 from tallygate.kube.informer import InformerStatus
 from tallygate.server.events.event_recorder import EventRecorder
+from tallygate.server.notify.receiver_sender import NotificationMetrics
 from tallygate.server.telemetry.controller_metrics import AuditMetrics, CapacityMetrics, LedgerControllerMetrics
 from tallygate.server.telemetry.ledger_metrics import CapMetrics
 from tallygate.server.telemetry.metrics import AskedMetrics, ServerMetrics
@@ -53,6 +54,7 @@ def create_registry() -> CollectorRegistry:
     AuditMetrics(metrics.registry, lambda: True, 3600.0).last_audit = create_last_audit()
     CertificateMetrics(metrics.registry)
     NodeResourceMetrics(metrics.registry, lambda: True)
+    NotificationMetrics(metrics.registry, ["platform"])
     record = CapacityRecord("nvidia.com/gpu", 8, 10, 4, 6, 0)
     CapacityMetrics(metrics.registry, lambda: [record], lambda: True, lambda: 0.0)
     _count_events(metrics, controller_metrics)

@@ -108,6 +108,10 @@ RegistrationFactory = Callable[[RegistrationParts, Logger], Registration]
 """A function that creates the registration with the API server and the CAs of a gate."""
 
 
+NotificationFactory = Callable[[Callable[[], Iterable[ReadinessStatus]]], BackgroundPart]
+"""A function that creates the part that sends messages; it takes what returns the results of all readiness checks."""
+
+
 @dataclass(frozen=True, slots=True)
 class ServerSetup:
     """The settings, additional readiness checks and registration of a server, from the code that runs beside it.
@@ -127,7 +131,7 @@ class GateParts:
     """The `admit` of a gate, its background parts, whether it leads, and its registration.
 
     `gives_devices` returns whether pods may get a resource with a domain that they do not write, `has_foreign_record`
-    whether a cap was active that this replica does not have.
+    whether a cap was active that this replica does not have. Without receivers there is no `create_notifications`.
     """
 
     admit: Admit
@@ -136,6 +140,7 @@ class GateParts:
     create_registration: RegistrationFactory | None = None
     gives_devices: Callable[[], bool] = lambda: True
     has_foreign_record: Callable[[], bool] = lambda: False
+    create_notifications: NotificationFactory | None = None
 
     @contextmanager
     def run_background(self) -> Iterator[None]:

@@ -66,6 +66,8 @@ def create_standalone_gate(
         raise ServeError("a backstop can be kept only where there is a cluster: name it by --cluster")
     if settings.publish_usage == "on":
         raise ServeError("usage can be published only where there is a cluster: name it by --cluster")
+    if settings.notify_file:
+        raise ServeError("messages can be sent only where there is a cluster: name it by --cluster")
     if settings.ask_url:
         raise ServeError("the address of asks can be published only where there is a cluster: name it by --cluster")
     if settings.audit_interval:
@@ -120,6 +122,9 @@ def _run(setup: ServerSetup, telemetry: Telemetry) -> int:
     ask_address = _create_ask_address(setup, gate_parts, telemetry)
     if ask_address is not None:
         gate_parts = replace(gate_parts, background=(*gate_parts.background, ask_address))
+    if gate_parts.create_notifications is not None:
+        notifications = gate_parts.create_notifications(lambda: lifecycle.list_statuses())  # noqa: PLW0108  made below
+        gate_parts = replace(gate_parts, background=(*gate_parts.background, notifications))
     checks = [policy_reloader.check, *(part.check for part in gate_parts.background), *setup.checks]
     if relay_controller is not None:
         checks.append(relay_controller.check)

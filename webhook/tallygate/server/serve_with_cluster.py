@@ -3,9 +3,9 @@
 import secrets
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from threading import Lock
 
@@ -20,6 +20,8 @@ from tallygate.gate.leader_election import LeaderElector, Standalone
 from tallygate.gate.ledger_reconciler import LedgerReconciler
 from tallygate.gate.ledger_usages import LedgerUsages
 from tallygate.gate.limit_admissions import LimitAdmissions
+from tallygate.gate.notifications import NotificationEvent, ObservedConditions
+from tallygate.gate.notified_conditions import CapConditions
 from tallygate.gate.published_usage import UsagePublisher
 from tallygate.gate.restored_caps import RestoredCaps
 from tallygate.gate.top_consumers import TopConsumers
@@ -36,12 +38,22 @@ from tallygate.server.controllers.informers import GateInformers, WaitingNamespa
 from tallygate.server.controllers.ledger_controller import LeaseController, LedgerController
 from tallygate.server.controllers.limit_record_controller import LimitRecordController
 from tallygate.server.controllers.node_resource_controller import NodeResourceController, PublicationSchedule
+from tallygate.server.controllers.notification_controller import NotificationController, NotificationSource
 from tallygate.server.controllers.registration_controller import CaSource, create_registration_factory
 from tallygate.server.controllers.usage_controller import UsageController, UsageSource
 from tallygate.server.events.event_recorder import EventRecorder, KubernetesEventWriter, OwnerVerifier
 from tallygate.server.https.request_threads import release_turn
 from tallygate.server.https.tls_files import read_ca_bundle
-from tallygate.server.interfaces import BackgroundPart, GateParts, RegistrationFactory, create_nonce_source
+from tallygate.server.interfaces import (
+    BackgroundPart,
+    GateParts,
+    NotificationFactory,
+    ReadinessStatus,
+    RegistrationFactory,
+    create_nonce_source,
+)
+from tallygate.server.notify.notify_config_reader import read_notify_file
+from tallygate.server.notify.receiver_sender import create_senders
 from tallygate.server.policy_reloader import PolicyReloader
 from tallygate.server.settings.table import Settings
 from tallygate.server.telemetry.controller_metrics import AuditMetrics, CapacityMetrics, LedgerControllerMetrics
@@ -57,6 +69,7 @@ from tallygate.state.kubernetes.applied_objects import BACKSTOP_OBJECTS, USAGE_O
 from tallygate.state.kubernetes.capacity_record_store import CapacityRecordStore
 from tallygate.state.kubernetes.lease_store import KubernetesLeaseStore
 from tallygate.state.kubernetes.ledger_store import KubernetesLedgerStore
+from tallygate.state.kubernetes.notification_record_store import NotificationRecordStore
 from tallygate.state.kubernetes.registration_store import KubernetesRegistrationStore
 from tallygate.state.ledger.ledger import Ledger
 from tallygate.state.ports import LedgerKey, Ledgers
@@ -110,10 +123,9 @@ def create_cluster_gate(
     usage = _create_usage_controller(client_config, settings, gate, informers, cap_metrics, reconciler, telemetry.log)
     leases = _create_lease_controller(elector, telemetry.log)
     controllers = (ledger_controller, leases, recorder, event_recorder, auditor, backstop, usage)
-    background: list[BackgroundPart] = [informers, capacities]
-    background += (controller.worker for controller in controllers if controller is not None)
-    if settings.publish_nodes == "on":
-        background.append(_create_node_controller(client_config, policy_reloader, reconciler, telemetry))
+    workers = (controller.worker for controller in controllers if controller is not None)
+    nodes = _list_node_controllers(client_config, settings, policy_reloader, reconciler, telemetry)
+    background: list[BackgroundPart] = [informers, capacities, *workers, *nodes]
     return GateParts(
         gate.admit if event_recorder is None else event_recorder.wrap_admit(gate.admit),
         background,
@@ -121,6 +133,7 @@ def create_cluster_gate(
         _create_registration_factory(settings, client_config),
         informers.pod_defaults.gives_devices,
         elector.has_foreign_record if elector is not None else lambda: False,
+        _create_notification_factory(client_config, settings, gate, informers, cap_metrics, reconciler, telemetry),
     )
 
 
@@ -202,12 +215,19 @@ def _create_limit_record_controller(
     return LimitRecordController(client_config, settings.namespace, admissions, find_namespace, telemetry.log)
 
 
-def _create_node_controller(
-    client_config: ClientConfig, policy_reloader: PolicyReloader, reconciler: LedgerReconciler, telemetry: Telemetry
-) -> NodeResourceController:
+def _list_node_controllers(
+    client_config: ClientConfig,
+    settings: Settings,
+    policy_reloader: PolicyReloader,
+    reconciler: LedgerReconciler,
+    telemetry: Telemetry,
+) -> Sequence[NodeResourceController]:
+    """Return the controller that publishes amounts on nodes, or nothing if the settings disable it."""
+    if settings.publish_nodes == "off":
+        return ()
     metrics = NodeResourceMetrics(telemetry.metrics.registry, reconciler.is_leader)
     schedule = PublicationSchedule(policy_reloader.store.get_policies, reconciler.is_leader, time.monotonic)
-    return NodeResourceController(client_config, schedule, telemetry.log, metrics)
+    return (NodeResourceController(client_config, schedule, telemetry.log, metrics),)
 
 
 def _create_backstop(  # noqa: PLR0913, PLR0917  # what the backstop depends on
@@ -254,10 +274,7 @@ def _create_usage_controller(  # noqa: PLR0913, PLR0917  # what the published us
     if settings.publish_usage == "off":
         return None
 
-    def list_ledgers() -> Mapping[LedgerKey, Ledger]:
-        return {key: observed.ledger for key, observed in cap_metrics.observed_ledgers.list_all().items()}
-
-    publisher = UsagePublisher(LedgerUsages(informers.state, gate.get_active_caps, list_ledgers))
+    publisher = UsagePublisher(_create_ledger_usages(gate, informers, cap_metrics))
     source = UsageSource(
         list_statuses=lambda: publisher.list_statuses() if informers.is_current({kinds.NAMESPACES}) else None,
         is_leader=reconciler.is_leader,
@@ -265,6 +282,61 @@ def _create_usage_controller(  # noqa: PLR0913, PLR0917  # what the published us
         now=lambda: datetime.now(UTC),
     )
     return UsageController(create_object_store(client_config, USAGE_OBJECTS), source, log)
+
+
+def _create_ledger_usages(gate: Gate, informers: GateInformers, cap_metrics: CapMetrics) -> LedgerUsages:
+    def list_ledgers() -> Mapping[LedgerKey, Ledger]:
+        return {key: observed.ledger for key, observed in cap_metrics.observed_ledgers.list_all().items()}
+
+    return LedgerUsages(informers.state, gate.get_active_caps, list_ledgers)
+
+
+def _create_notification_factory(  # noqa: PLR0913, PLR0917  # what messages report
+    client_config: ClientConfig,
+    settings: Settings,
+    gate: Gate,
+    informers: GateInformers,
+    cap_metrics: CapMetrics,
+    reconciler: LedgerReconciler,
+    telemetry: Telemetry,
+) -> NotificationFactory | None:
+    """Return the factory of the part that sends messages, or None without a file of receivers.
+
+    Raises:
+        NotifyConfigError: if the file is invalid.
+    """
+    if settings.notify_file is None:
+        return None
+    config = read_notify_file(settings.notify_file)
+    subscriptions = [receiver.create_subscription() for receiver in config.receivers]
+    horizon = max(each.seconds.get(NotificationEvent.OVERRIDE_ENDS, 0.0) for each in subscriptions)
+    usages = _create_ledger_usages(gate, informers, cap_metrics)
+    conditions = CapConditions(usages, gate.get_active_caps, timedelta(seconds=horizon))
+
+    def list_cap_conditions(now: datetime) -> ObservedConditions | None:
+        return conditions.list_conditions(now) if informers.is_current({kinds.NAMESPACES}) else None
+
+    def create(list_statuses: Callable[[], Iterable[ReadinessStatus]]) -> NotificationController:
+        source = NotificationSource(
+            replica=_name_replica(settings),
+            list_cap_conditions=list_cap_conditions,
+            list_statuses=list_statuses,
+            is_leader=reconciler.is_leader,
+            now=lambda: datetime.now(UTC),
+            monotonic=time.monotonic,
+        )
+        store = NotificationRecordStore(client_config, settings.namespace, time.time)
+        controller = NotificationController(subscriptions, source, store, telemetry.log)
+        controller.add_senders(create_senders(config, controller, telemetry))
+        return controller
+
+    return create
+
+
+def _name_replica(settings: Settings) -> str:
+    """Return the name of the pod, or outside a cluster the host with the port: it may run several gates."""
+    hostname = socket.gethostname()
+    return hostname if settings.cluster == "in-cluster" else f"{hostname}:{settings.listen.port}"
 
 
 def _register_capacity_metrics(

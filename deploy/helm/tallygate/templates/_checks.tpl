@@ -14,6 +14,9 @@
 {{- if eq (include "tallygate.profile" .) "available" }}
 {{- fail "profile: a gate with ledgers=memory does not watch the cluster, so it keeps no backstop; set ledgers=kubernetes, or profile=strict" }}
 {{- end }}
+{{- if (.Values.notify).receivers }}
+{{- fail "notify.receivers: a gate with ledgers=memory does not watch the cluster, and sends no messages; set ledgers=kubernetes, or no receivers" }}
+{{- end }}
 {{- if .Values.publishUsage }}
 {{- fail "publishUsage: a gate with ledgers=memory does not watch the cluster; set ledgers=kubernetes, or publishUsage=false" }}
 {{- end }}
@@ -83,12 +86,14 @@
 {{- end }}
 {{- end }}
 {{- range .Values.extraVolumes }}
-{{- if has .name (list "policies" "tls" "scratch" "token" "relay" "relay-configuration" "no-token") }}
+{{- if has .name (list "policies" "tls" "scratch" "token" "notify" "relay" "relay-configuration" "no-token") }}
 {{- fail (printf "extraVolumes: %s is a volume of the chart; give yours another name" .name) }}
 {{- end }}
 {{- end }}
-{{- if hasKey (.Values.podAnnotations | default dict) "checksum/relay" }}
-{{- fail "podAnnotations: checksum/relay is an annotation of the chart; set annotations with other names" }}
+{{- range $name := list "checksum/relay" "checksum/notify" }}
+{{- if hasKey ($.Values.podAnnotations | default dict) $name }}
+{{- fail (printf "podAnnotations: %s is an annotation of the chart; set annotations with other names" $name) }}
+{{- end }}
 {{- end }}
 {{- range .Values.extraEnv }}
 {{- if eq .name "TALLYGATE_NAMESPACE" }}

@@ -62,6 +62,13 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- end }}
 
+{{/* The file of receivers. */}}
+{{- define "tallygate.notifyFile" -}}
+{{- $file := dict "apiVersion" "tallygate.dev/v1alpha1" "kind" "NotifyConfig" "receivers" .Values.notify.receivers }}
+{{- with .Values.notify.cluster }}{{ $_ := set $file "cluster" . }}{{ end }}
+{{- toYaml $file }}
+{{- end }}
+
 {{/* Whether the gate calls the API server, and so has a token and rights. */}}
 {{- define "tallygate.calls" -}}
 {{- or (eq .Values.ledgers "kubernetes") (eq .Values.certificates "self-signed") }}

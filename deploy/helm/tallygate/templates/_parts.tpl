@@ -45,6 +45,11 @@
 {{- $metrics := last $object.spec.ingress }}
 {{- $_ := set $metrics "from" (concat $values.networkPolicy.metricsFrom (rest $metrics.from)) }}
 {{- include "tallygate.setEgress" . }}
+{{- if ($values.notify).receivers }}
+{{- $ports := list (dict "port" 53 "protocol" "UDP") (dict "port" 53 "protocol" "TCP") }}
+{{- range $values.notify.ports }}{{ $ports = append $ports (dict "port" . "protocol" "TCP") }}{{ end }}
+{{- $_ := set $object.spec "egress" (append $object.spec.egress (dict "ports" $ports)) }}
+{{- end }}
 {{- else if eq $object.kind "ResourceQuota" }}
 {{- $_ := set (first $object.spec.scopeSelector.matchExpressions) "values" (list $values.priorityClassName) }}
 {{- else if and (eq $object.metadata.name "tallygate-view") (eq (toString $values.aggregateToView) "false") }}

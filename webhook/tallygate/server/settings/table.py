@@ -198,6 +198,13 @@ class Settings:
         " their limits and amounts (docs/tasks/see-your-caps.md). It needs a cluster, and the rights of the component "
         "publish-usage.",
     )
+    notify_file: Path | None = _create_field(
+        value_types.PATH,
+        "",
+        "The file of receivers that get messages, of Slack, Teams or any webhook: a soft limit is crossed, a cap is "
+        "full, an override ends, the gate is degraded (docs/tasks/get-notified.md). It is read at the start. It needs "
+        "a cluster.",
+    )
     page: str = _create_field(
         value_types.create_choice("on", "off"),
         "off",

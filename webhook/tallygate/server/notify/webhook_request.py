@@ -1,0 +1,301 @@
+"""Requests to receivers: one POST on a connection of its own, with limits on every length and wait.
+
+Address and headers are read from their files for each request, so that a rotated Secret counts at once. They are
+secret: no error has a part of them. TLS is verified. Redirects are not followed, since they would carry body and
+headers elsewhere; no proxy of the environment is used. Of an answer the header alone is read.
+"""
+
+import re
+import socket
+import ssl
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from http.client import HTTPException, parse_headers
+from io import BytesIO
+from ipaddress import ip_address
+from pathlib import Path
+from threading import Lock
+from typing import Final, NamedTuple
+from urllib.parse import SplitResult, urlsplit
+
+from tallygate.errors import TallygateError
+from tallygate.server.notify.notify_config import Receiver
+
+CONNECT_SECONDS: Final = 5.0
+"""The longest wait for a connection to one address."""
+TOTAL_SECONDS: Final = 10.0
+"""The longest time from the connection to the header of the answer."""
+
+_OK: Final = 200
+_REDIRECT: Final = 300
+_CLIENT_ERROR: Final = 400
+_FINAL: Final = frozenset({400, 413, 422})
+"""The statuses for a body that the receiver does not take, now or later."""
+_MAX_SECRET_BYTES: Final = 16 * 1024
+_MAX_CA_BYTES: Final = 1024 * 1024
+_MAX_HEADER_BYTES: Final = 16 * 1024
+_MAX_RETRY_SECONDS: Final = 3600.0
+_HOSTNAME_MISMATCH: Final = 62  # X509_V_ERR_HOSTNAME_MISMATCH (OpenSSL, x509_vfy.h)
+_IP_MISMATCH: Final = 64
+_HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")  # RFC 9110, section 5.1: a token
+_STATUS_LINE: Final = re.compile(rb"HTTP/1\.[01] ([1-5][0-9]{2})(?: |\r?\n)")
+_OWN_HEADERS: Final = frozenset({"host", "content-length", "transfer-encoding", "connection", "content-type"})
+
+
+class NotifyError(TallygateError):
+    """A message was not taken; the text has nothing of the address and the headers.
+
+    `retry_after` is the wait in seconds that the receiver asks for, at most an hour. `is_final` is true if it would not
+    take the message at a later time either.
+    """
+
+    def __init__(self, message: str, *, retry_after: float = 0.0, is_final: bool = False) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+        self.is_final = is_final
+
+
+class Answer(NamedTuple):
+    """The status of an answer, and the wait in seconds that it asks for, 0 without one."""
+
+    status: int
+    retry_after: float
+
+
+class WebhookRequests:
+    """The requests to one receiver, for one thread; any thread may call `close`. `total` is `TOTAL_SECONDS`."""
+
+    def __init__(self, receiver: Receiver, total: float = TOTAL_SECONDS) -> None:
+        self._receiver = receiver
+        self._total = total
+        self._lock = Lock()
+        self._open: socket.socket | None = None
+        self._is_closed = False
+
+    def send(self, body: bytes) -> None:
+        """Send a body in JSON.
+
+        Raises:
+            NotifyError: if the receiver has not taken it.
+        """
+        answer = self._exchange(body)
+        if _OK <= answer.status < _REDIRECT:
+            return
+        if _REDIRECT <= answer.status < _CLIENT_ERROR:
+            raise NotifyError(f"it redirects ({answer.status}), which is not followed; write the final address")
+        message = f"it answers {answer.status}"
+        raise NotifyError(message, retry_after=answer.retry_after, is_final=answer.status in _FINAL)
+
+    def close(self) -> None:
+        """Break a request in progress; later ones fail."""
+        with self._lock:
+            self._is_closed = True
+            if self._open is not None:
+                with suppress(OSError):
+                    self._open.shutdown(socket.SHUT_RDWR)
+
+    def _exchange(self, body: bytes) -> Answer:
+        url = read_address(Path(self._receiver.url_file), plain_http=self._receiver.plain_http)
+        headers = _read_headers(Path(self._receiver.headers_file)) if self._receiver.headers_file else []
+        request = _encode_request(url, headers, body)
+        context = _create_context(self._receiver.ca_file) if url.scheme == "https" else None
+        connection: socket.socket | None = None
+        try:
+            port = url.port or (443 if context else 80)
+            connection = socket.create_connection((url.hostname or "", port), timeout=CONNECT_SECONDS)
+            deadline = time.monotonic() + self._total
+            connection.settimeout(self._total)
+            self._register(connection)
+            if context is not None:
+                connection = context.wrap_socket(connection, server_hostname=url.hostname)
+                self._register(connection)
+            connection.settimeout(_compute_remaining(deadline))
+            connection.sendall(request)
+            return _read_answer(connection, deadline)
+        except ssl.SSLCertVerificationError as error:
+            raise NotifyError(_describe_certificate(error)) from None
+        except TimeoutError:
+            raise NotifyError("it does not answer in time") from None
+        except ssl.SSLError as error:
+            raise NotifyError(f"TLS fails: {error.reason or 'the connection was closed'}") from None
+        except (OSError, HTTPException, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else ""
+            raise NotifyError(f"it cannot be reached: {reason or type(error).__name__}") from None
+        finally:
+            self._unregister()
+            if connection is not None:
+                connection.close()
+
+    def _register(self, connection: socket.socket) -> None:
+        with self._lock:
+            if self._is_closed:
+                raise NotifyError("the gate ends")
+            self._open = connection
+
+    def _unregister(self) -> None:
+        with self._lock:
+            self._open = None
+
+
+def read_address(path: Path, *, plain_http: bool) -> SplitResult:
+    """Return the address in a file.
+
+    Raises:
+        NotifyError: if the file cannot be read, or has no address of HTTPS; one of HTTP is for this host, or with
+            `plain_http`.
+    """
+    lines = [line for line in _read_secret(path, "urlFile").split("\n") if line.strip()]
+    text = lines[0].strip() if len(lines) == 1 else ""
+    try:
+        url = urlsplit(text) if text.isascii() and text.isprintable() and " " not in text else urlsplit("")
+        is_usable = bool(url.hostname) and url.port != 0 and url.username is None and not url.fragment
+    except ValueError:
+        is_usable = False
+    if not is_usable or url.scheme not in ("https", "http"):
+        raise NotifyError(f"urlFile {path}: it has no address in one line, as in https://hooks.slack.com/services/…")
+    if url.scheme == "http" and not (plain_http or _is_loopback(url.hostname or "")):
+        raise NotifyError(f"urlFile {path}: the address is one of HTTP; write one of HTTPS, or plainHttp: true")
+    return url
+
+
+def _encode_request(url: SplitResult, headers: Sequence[tuple[str, str]], body: bytes) -> bytes:
+    target = (url.path or "/") + (f"?{url.query}" if url.query else "")
+    lines = [
+        f"POST {target} HTTP/1.1",
+        f"Host: {url.netloc}",
+        "Content-Type: application/json",
+        f"Content-Length: {len(body)}",
+        "User-Agent: tallygate",
+        "Connection: close",
+        *(f"{name}: {value}" for name, value in headers),
+    ]
+    return "\r\n".join([*lines, "", ""]).encode("ascii") + body
+
+
+def _read_headers(path: Path) -> list[tuple[str, str]]:
+    """Return the headers in a file.
+
+    Raises:
+        NotifyError: if the file cannot be read, or a line is no header that may be sent.
+    """
+    headers: list[tuple[str, str]] = []
+    for number, line in enumerate(_read_secret(path, "headersFile").split("\n"), 1):
+        name, colon, value = line.strip().partition(":")
+        if not name and not colon:
+            continue
+        value = value.strip()
+        if not colon or not _HEADER_NAME.fullmatch(name) or not (value.isascii() and value.isprintable()):
+            raise NotifyError(f"headersFile {path}:{number}: it is no header; write it as in Authorization: Bearer …")
+        if name.lower() in _OWN_HEADERS:
+            raise NotifyError(f"headersFile {path}:{number}: {name} is set by the gate; remove it")
+        headers.append((name, value))
+    return headers
+
+
+def _read_secret(path: Path, field: str) -> str:
+    try:
+        with path.open("rb") as file:
+            content = file.read(_MAX_SECRET_BYTES + 1)
+    except OSError as error:
+        raise NotifyError(f"{field} {path} cannot be read: {error.strerror}") from None
+    if len(content) > _MAX_SECRET_BYTES:
+        raise NotifyError(f"{field} {path}: it has more than {_MAX_SECRET_BYTES} bytes")
+    try:
+        return content.decode("utf-8").replace("\r\n", "\n")
+    except UnicodeDecodeError:
+        raise NotifyError(f"{field} {path}: it is not UTF-8") from None
+
+
+def _create_context(ca_file: str) -> ssl.SSLContext:
+    """Return a context that verifies certificates and host names, by the CAs of a file or those of the system.
+
+    Raises:
+        NotifyError: if the file has no certificate.
+    """
+    if not ca_file:
+        return ssl.create_default_context()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # it verifies, and trusts no CA of the system
+    try:
+        with Path(ca_file).open("rb") as file:
+            context.load_verify_locations(cadata=file.read(_MAX_CA_BYTES).decode("ascii"))
+    except (ssl.SSLError, ValueError):
+        raise NotifyError(f"caFile {ca_file}: it has no certificate in PEM") from None
+    except OSError as error:
+        raise NotifyError(f"caFile {ca_file} cannot be read: {error.strerror}") from None
+    return context
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _describe_certificate(error: ssl.SSLCertVerificationError) -> str:
+    """Return why a certificate is not trusted; OpenSSL's text of a mismatch would have the host."""
+    if error.verify_code in (_HOSTNAME_MISMATCH, _IP_MISMATCH):
+        return "its certificate is for another host"
+    return f"its certificate is not trusted: {error.verify_message}"
+
+
+def _compute_remaining(deadline: float) -> float:
+    """Return the seconds until the deadline.
+
+    Raises:
+        TimeoutError: if it has passed.
+    """
+    remaining = deadline - time.monotonic()
+    if remaining <= 0:
+        raise TimeoutError
+    return remaining
+
+
+def _read_answer(connection: socket.socket, deadline: float) -> Answer:
+    """Return the answer by its header, without interim ones (1xx).
+
+    Raises:
+        NotifyError: if it is no HTTP, or its header is too long.
+        OSError: if the connection breaks, TimeoutError at the deadline.
+    """
+    received = b""
+    while True:
+        header, end, rest = received.partition(b"\r\n\r\n")
+        if end:
+            answer = _parse_header(header + end)
+            if answer.status >= _OK:
+                return answer
+            received = rest
+            continue
+        if len(received) > _MAX_HEADER_BYTES:
+            raise NotifyError("its answer has too long a header")
+        connection.settimeout(_compute_remaining(deadline))
+        part = connection.recv(_MAX_HEADER_BYTES)
+        if not part:
+            raise NotifyError("it closes the connection without an answer")
+        received += part
+
+
+def _parse_header(header: bytes) -> Answer:
+    match = _STATUS_LINE.match(header)
+    if match is None:
+        raise NotifyError("its answer is not HTTP")
+    fields = parse_headers(BytesIO(header.partition(b"\r\n")[2]))
+    return Answer(int(match[1]), _parse_retry_after(fields.get("Retry-After") or ""))
+
+
+def _parse_retry_after(text: str) -> float:
+    """Return the wait in seconds, at most an hour; 0 if the text is neither seconds nor a date (RFC 9110, 10.2.3)."""
+    text = text.strip()
+    if text.isascii() and text.isdigit():
+        seconds = float(text[:10])
+    else:
+        try:
+            date = parsedate_to_datetime(text)
+        except (ValueError, TypeError):
+            return 0.0
+        seconds = (date.replace(tzinfo=date.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
+    return min(max(seconds, 0.0), _MAX_RETRY_SECONDS)

@@ -1,0 +1,135 @@
+"""The record of the messages that were sent: two annotations of a Lease in the gate's own namespace.
+
+One has the messages about caps, which the leader sends; the other has those of each replica about itself. It is a Lease
+since the gate has the rights on Leases anyway. The records themselves are JSON that this module does not read.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Final, NamedTuple
+
+import msgspec
+
+from tallygate.kube.client import OBJECT_LIMITS, ApiClient, ClientConfig
+from tallygate.kube.resource_codec import create_response_error
+from tallygate.objects.coordination import Lease, LeaseList, LeaseSpec
+from tallygate.objects.meta import ObjectMeta
+from tallygate.state.ports import StoreUnavailableError
+
+NOTIFIED_NAME: Final = "tallygate-notified"
+"""The name of the Lease."""
+CAPS_ANNOTATION: Final = "tallygate.dev/notified-caps"
+REPLICAS_ANNOTATION: Final = "tallygate.dev/notified-replicas"
+
+_LABELS: Final = {"app.kubernetes.io/name": "tallygate", "app.kubernetes.io/component": "notifications"}
+_TIMEOUT_SECONDS: Final = 5.0
+_MAX_BYTES: Final = 240_000  # all annotations of an object have at most 256 KiB
+_MAX_REPLICAS: Final = 20
+_MAX_AGE_SECONDS: Final = 7 * 86400.0
+
+
+class NotificationRecords(NamedTuple):
+    """The records in JSON: that about caps, b"" without one, and those of the replicas by their names."""
+
+    caps: bytes = b""
+    replicas: Mapping[str, bytes] = {}
+
+
+class _WrittenReplica(msgspec.Struct, frozen=True):
+    at: int
+    record: msgspec.Raw
+
+
+_LIST_DECODER = msgspec.json.Decoder(LeaseList)
+_REPLICAS_DECODER = msgspec.json.Decoder(dict[str, _WrittenReplica])
+_ENCODER = msgspec.json.Encoder()
+
+
+class NotificationRecordStore:
+    """The records in one namespace of a cluster, for one thread; `unix_time` is in seconds of the Unix epoch."""
+
+    def __init__(self, client_config: ClientConfig, namespace: str, unix_time: Callable[[], float]) -> None:
+        self._client = ApiClient(client_config, OBJECT_LIMITS)
+        self._path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+        self._unix_time = unix_time
+
+    def read(self) -> NotificationRecords:
+        """Return the records by a list, for which the gate has the right.
+
+        Raises:
+            ApiError, StoreUnavailableError: if they cannot be read.
+        """
+        lease = self._find_lease()
+        annotations = (lease.metadata.annotations if lease else None) or {}
+        replicas = {name: bytes(each.record) for name, each in _read_replicas(annotations).items()}
+        return NotificationRecords(annotations.get(CAPS_ANNOTATION, "").encode(), replicas)
+
+    def write(self, replica: str, own: bytes, caps: bytes | None) -> bool:
+        """Store the record of a replica, b"" to remove it, and that about caps; None leaves the latter as it is.
+
+        Return False after a conflict: another replica wrote meanwhile, and the next write may succeed.
+
+        Raises:
+            ApiError, StoreUnavailableError: if they are not stored, or if that is unknown.
+        """
+        before = self._find_lease()
+        annotations = dict((before.metadata.annotations if before else None) or {})
+        if caps is not None:
+            annotations[CAPS_ANNOTATION] = caps.decode()
+        now = self._unix_time()
+        replicas = _read_replicas(annotations)
+        replicas.pop(replica, None)
+        if own:
+            replicas[replica] = _WrittenReplica(int(now), msgspec.Raw(own))
+        most = _MAX_BYTES - len(annotations.get(CAPS_ANNOTATION, ""))
+        annotations[REPLICAS_ANNOTATION] = _encode_replicas(replicas, now, most)
+        return self._put(before, annotations, now)
+
+    def close(self) -> None:
+        """Break a request in progress; later ones fail."""
+        self._client.close()
+
+    def _put(self, before: Lease | None, annotations: dict[str, str], now: float) -> bool:
+        version = before.metadata.resource_version if before else None
+        metadata = ObjectMeta(
+            name=NOTIFIED_NAME, resource_version=version, labels=dict(_LABELS), annotations=annotations
+        )
+        renewed = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")  # a MicroTime
+        body = _ENCODER.encode(Lease(metadata, LeaseSpec(renew_time=renewed)))
+        if before is None:
+            response = self._client.create(self._path, body, timeout=_TIMEOUT_SECONDS)
+        else:
+            response = self._client.replace(f"{self._path}/{NOTIFIED_NAME}", body, timeout=_TIMEOUT_SECONDS)
+        if response.status in (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND):
+            return False
+        if response.status not in (HTTPStatus.OK, HTTPStatus.CREATED):
+            raise create_response_error(response)
+        return True
+
+    def _find_lease(self) -> Lease | None:
+        selector = {"fieldSelector": f"metadata.name={NOTIFIED_NAME}"}
+        response = self._client.get(self._path, selector, timeout=_TIMEOUT_SECONDS)
+        if response.status != HTTPStatus.OK:
+            raise create_response_error(response)
+        try:
+            return next(iter(_LIST_DECODER.decode(response.body).items), None)
+        except (ValueError, RecursionError) as error:
+            raise StoreUnavailableError(f"the API server's answer is no list of leases: {error}") from None
+
+
+def _read_replicas(annotations: Mapping[str, str]) -> dict[str, _WrittenReplica]:
+    """Return the records of replicas; none if the annotation is not as written."""
+    try:
+        return _REPLICAS_DECODER.decode(annotations.get(REPLICAS_ANNOTATION) or "{}")
+    except (ValueError, RecursionError):
+        return {}
+
+
+def _encode_replicas(replicas: Mapping[str, _WrittenReplica], now: float, most: int) -> str:
+    """Return the annotation of the youngest records, as many as there is room for."""
+    young = {name: each for name, each in replicas.items() if now - each.at < _MAX_AGE_SECONDS}
+    names = sorted(young, key=lambda name: (-young[name].at, name))[:_MAX_REPLICAS]
+    while len(text := _ENCODER.encode({name: young[name] for name in sorted(names)})) > most and names:
+        names.pop()
+    return text.decode()
