@@ -13,7 +13,8 @@ from tallygate.state.ports import WriteResult
 from tests.deploy.prometheus import find_promtool
 from tests.server.all_metrics import create_registry, list_metrics
 
-PAGE = (Path(__file__).parents[2] / "docs" / "operate" / "metrics.md").read_text(encoding="utf-8")
+_ROOT = Path(__file__).parents[2]
+PAGE = (_ROOT / "docs" / "operate" / "metrics.md").read_text(encoding="utf-8")
 _ROW = re.compile(r"^\| `(tallygate_\w+)` \|([^|]*)\|", re.MULTILINE)
 _REASON = re.compile(r"^\| `([a-z-]+)` \| ?\d* ?\|", re.MULTILINE)
 _PART = re.compile(r"_(bucket|count|sum)$")
@@ -45,6 +46,19 @@ def test_prometheus_accepts_names_types_and_units() -> None:
 def test_every_metric_that_the_page_names_exists() -> None:
     named = set(re.findall(r"(?<!:)\btallygate_\w+(?!\w*:)", PAGE))
     assert named <= list_whole_metrics().keys()
+
+
+_LISTS = frozenset({"metrics.md", "changelog.md", "upgrade.md"})
+_READ_BY_DOCTOR = frozenset({"tallygate_policy_rules", "tallygate_policy_caps"})
+"""The metrics that nothing but the checks `policies` and `ledgers` of doctor reads."""
+
+
+def test_every_metric_is_used_in_a_rule_or_a_panel_or_a_step_of_a_page() -> None:
+    pages = [path for path in (_ROOT / "docs").rglob("*.md") if path.name not in _LISTS]
+    files = [_ROOT / "deploy" / "prometheus" / "tallygate.yaml", _ROOT / "deploy" / "grafana" / "tallygate.json"]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in (*pages, *files))
+    used = {_PART.sub("", name) for name in re.findall(r"\btallygate_\w+", text)}
+    assert list_whole_metrics().keys() - used == _READ_BY_DOCTOR
 
 
 def test_every_reason_has_a_row() -> None:
