@@ -10,6 +10,7 @@ import yaml
 
 from tallygate.admission.self_registration import RegistrationChoices, parse_choices
 from tallygate.policy.parse import parse
+from tallygate.server.notify.notify_config_reader import read_notify_config
 from tests.admission.plain_configurations import to_typed
 from tests.deploy.container_settings import get_container, get_pod, read_gate_settings, read_relay_settings
 from tests.deploy.generate import CHART
@@ -31,6 +32,7 @@ CAP: dict[str, Any] = {
     "metadata": {"name": "gpus"},
     "spec": {"namespaces": {"include": ["team-*"]}, "hard": {"nvidia.com/gpu": 1000000}},
 }
+RECEIVER = {"name": "platform", "format": "slack", "urlFile": "slack"}
 PORTS = {"ports": {"https": 10443, "monitor": 10090}, "relay.ports": {"upstream": 10444, "monitor": 10091}}
 
 
@@ -284,6 +286,23 @@ def test_values_of_a_release_without_the_relay_still_render() -> None:
     assert render_chart({"relay": None}) == render_chart({})
 
 
+def test_receivers_have_their_file_their_secret_and_the_way_to_them() -> None:
+    values = {"notify.receivers": [RECEIVER], "notify.cluster": "prod", "notify.secret": "own", "notify.ports": [8443]}
+    chart = render_chart(values)
+    text = chart["ConfigMap", "tallygate-notify"]["data"]["notify.yaml"]
+    config, findings = read_notify_config("notify.yaml", text.encode())
+    assert (config is not None and config.cluster, findings) == ("prod", ())
+    volume = next(each for each in get_pod(chart)["volumes"] if each["name"] == "notify")
+    assert volume["projected"]["sources"][1] == {"secret": {"name": "own", "optional": True}}
+    ports = [[each["port"] for each in rule["ports"]] for rule in chart["NetworkPolicy", "tallygate"]["spec"]["egress"]]
+    assert ports == [[443, 6443], [53, 53, 8443]]
+    sums = [
+        render_chart({**values, **other})["Deployment", "tallygate"]["spec"]["template"]["metadata"]["annotations"]
+        for other in ({}, {"notify.cluster": "test"})
+    ]
+    assert sums[0]["checksum/notify"] != sums[1]["checksum/notify"]
+
+
 def test_without_registration_there_is_no_webhook_configuration() -> None:
     chart = render_chart({"registration": False})
     assert not any(kind.endswith("WebhookConfiguration") for kind, _ in chart)
@@ -355,6 +374,20 @@ def test_without_registration_there_is_no_webhook_configuration() -> None:
             {"ledgers": "memory", "replicas": 1, "audit.enabled": True},
             "audit.enabled: a gate with ledgers=memory does not watch the cluster",
         ),
+        (
+            {"ledgers": "memory", "replicas": 1, "notify.receivers": [RECEIVER]},
+            "notify.receivers: a gate with ledgers=memory does not watch the cluster",
+        ),
+        ({"notify.receivers": [{"name": "a"}]}, "at '/notify/receivers/0': missing property 'urlFile'"),
+        (
+            {"notify.receivers": [{**RECEIVER, "format": "mail"}]},
+            "at '/notify/receivers/0/format': value must be one of",
+        ),
+        (
+            {"notify.receivers": [{**RECEIVER, "events": {"capful": {}}}]},
+            "at '/notify/receivers/0/events': additional properties 'capful' not allowed",
+        ),
+        ({"podAnnotations": {"checksum/notify": "a"}}, "podAnnotations: checksum/notify is an annotation of the chart"),
         ({"serviceAccount.create": False}, "serviceAccount.name: with serviceAccount.create=false"),
         ({"ports.https": 9090}, "ports: 9090, 9090 are not all different"),
         ({"ports.https": 8444, "relay.enabled": True}, "ports: 8444, 9090, 8444, 9091 are not all different"),
@@ -373,9 +406,8 @@ def test_an_invalid_value_is_rejected_by_its_name(values: dict[str, Any], messag
 
 
 def test_a_volume_of_the_chart_is_rejected_by_its_name() -> None:
-    own = [
-        each["name"] for each in get_pod(render_chart({"token": "0123456789abcdef", "relay.enabled": True}))["volumes"]
-    ]
-    assert len(own) == 7
+    values = {"token": "0123456789abcdef", "relay.enabled": True, "notify.receivers": [RECEIVER]}
+    own = [each["name"] for each in get_pod(render_chart(values))["volumes"]]
+    assert len(own) == 8
     for name in own:
         assert f"extraVolumes: {name} is a volume of the chart" in read_errors({"extraVolumes": [{"name": name}]})

@@ -33,7 +33,7 @@ _NAME: Final = "notifications"
 _INTERVAL_SECONDS: Final = 5.0
 _REST_SECONDS: Final = 0.2
 _RECORD_SECONDS: Final = 60.0  # between two records of conditions alone
-_JOIN_SECONDS: Final = 6.0
+_JOIN_SECONDS: Final = 2.0
 
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(NotificationRecord)
@@ -137,12 +137,13 @@ class NotificationController:
             sender.worker.start()
 
     def stop(self) -> None:
-        """Stop all threads at a time: one that waits for a receiver takes seconds. The last record is written."""
+        """Stop all threads, and write the last record. The senders end at a time; one that looks up a name is left."""
         threads = [Thread(target=sender.worker.stop, daemon=True) for sender in self._senders]
         for thread in threads:
             thread.start()
+        deadline = self._source.monotonic() + _JOIN_SECONDS
         for thread in threads:
-            thread.join(_JOIN_SECONDS)
+            thread.join(max(0.0, deadline - self._source.monotonic()))
         self._worker.stop()
 
     def check(self) -> ReadinessStatus:
