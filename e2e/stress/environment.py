@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from e2e.bench.client import Access, load_access
 from e2e.errors import ClusterError
-from e2e.ledgers import define_ledgers, delete_leases
+from e2e.ledgers import define_ledgers, delete_leases, get_ledgers_path
 from e2e.local.cluster import LocalCluster
 from e2e.policy_files import SHIPPED_FILES
 from e2e.registering import register, unregister
@@ -30,6 +30,11 @@ class StressEnvironment:
     cluster: LocalCluster
     access: Access
     folder: Path
+
+    @property
+    def ledgers_path(self) -> str:
+        """The path of the ledgers of its gates."""
+        return get_ledgers_path(_HOME)
 
     @contextmanager
     def gates(  # noqa: PLR0913  # the parts of a setup

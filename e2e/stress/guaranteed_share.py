@@ -1,14 +1,16 @@
-"""A share of a limit that is guaranteed to one namespace, in a storm: what the others take of it, and its refusals.
+"""A share of a limit that is guaranteed to one namespace, in a storm: whether its refusals are founded.
 
-An arithmetic of its own: it knows the answers of the clients, and when a watch has seen that a pod is deleted.
+An arithmetic of its own. Within the share a refusal is founded only if others have more than the rest of the limit: so
+it is after a fall of the limit, since nothing is taken back.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from http import HTTPStatus
 
 from e2e.stress.clients import Attempt
+from e2e.stress.ledger_history import LedgerHistory
 
 _THOUSANDTHS = 1000
 _AMOUNT = r"(\d+m?)"
@@ -17,63 +19,69 @@ _ARITHMETIC = re.compile(
     rf"(?:, of which {_AMOUNT} (?:is|are) guaranteed to)?"
 )
 _CODE = "TG201"
-_SLACK = 6.0  # seconds until a busy gate has seen that a pod is deleted
-_UNKNOWN_SECONDS = 300.0  # a reservation of a creation with an unknown outcome is found by then
+_LATE = (0.5, 2.0, 10.0)
+"""How much later than the gate the watches may have seen something, in seconds: the first that explains a refusal."""
 _SHOWN = 10
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class GuaranteedShare:
-    """The answers to the owner of a share in percent, and to the others; pods have one processor each.
-
-    `deleted_at` has the time at which a watch saw the deletion of a pod, by its name. `begun` is when the storm began.
-    """
+    """The answers to the owner of a share in percent, from `begun` to `ended`, and the ledger by which they came."""
 
     percent: int
     owned: Sequence[Attempt]
-    others: Sequence[Attempt]
-    deleted_at: Mapping[str, float]
+    ledger: LedgerHistory
     begun: float
-    _ends: dict[str, float] = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Find until when each creation may be charged."""
-        self._ends = {}
-        for each in (*self.owned, *self.others):
-            if each.status in (HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS):
-                continue
-            unknown = float("inf") if each.is_done else each.ended + _UNKNOWN_SECONDS
-            self._ends[each.name] = self.deleted_at.get(each.name, unknown) + _SLACK
+    ended: float
 
     @property
     def stored(self) -> int:
         """The number of pods that the owner has created since the storm began."""
         return sum(each.is_done and each.begun >= self.begun for each in self.owned)
 
-    def list_refused(self) -> list[str]:
-        """Return the refusals within the share, while all others cannot have had more than the rest of the limit."""
-        found = []
-        for refusal in self.owned:
-            parts = _read_arithmetic(refusal)
-            if parts is None or refusal.begun < self.begun:
-                continue
-            share = parts.hard * self.percent // 100
-            own, rest = (self._count_charged(attempts, refusal) for attempts in (self.owned, self.others))
-            if own + _THOUSANDTHS <= share and rest <= parts.hard - share:
-                at = f"{refusal.begun - self.begun:.1f} s"
-                found.append(
-                    f"{at}: {own}m of {share}m were charged to the owner, {rest}m to others: {refusal.message}"
-                )
-        return found[:_SHOWN]
+    @property
+    def refused(self) -> int:
+        """The number of refusals that are compared with the ledger and the pods."""
+        return sum(1 for _ in self._list_refusals())
 
-    def _count_charged(self, attempts: Iterable[Attempt], refusal: Attempt) -> int:
-        """Return the most that may have been charged for creations, in thousandths."""
-        charged = (
-            each.begun <= refusal.ended and self._ends.get(each.name, refusal.begun - 1) >= refusal.begun
-            for each in attempts
-            if each is not refusal
-        )
-        return sum(charged) * _THOUSANDTHS
+    def list_unfounded(self) -> list[str]:
+        """Return the refusals within the share while others leave it, and those that no count of the pods explains.
+
+        A refusal names what was used and reserved. What of that was the owner's is in the versions of the ledger, and
+        in the counts of the pods, that give these two amounts.
+        """
+        if not self.ledger.pods.is_whole:
+            return ["the watch of the pods has missed something, so that refusals cannot be compared with counts"]
+        found = []
+        for refusal, parts in self._list_refusals():
+            own = self._find_own(refusal, parts)
+            share = parts.hard * self.percent // 100
+            at = f"{refusal.begun - self.begun:.1f} s"
+            if not own:
+                found.append(f"{at}: no count of the pods gives these amounts: {refusal.message}")
+            elif all(_is_within(each, parts, share) for each in own):
+                found.append(f"{at}: the owner had {min(own)}m of {share}m, and others left it: {refusal.message}")
+        return [*found[:_SHOWN], *self.ledger.list_miscounted()[:_SHOWN]]
+
+    def _list_refusals(self) -> Iterator[tuple[Attempt, "_Arithmetic"]]:
+        for each in self.owned:
+            parts = _read_arithmetic(each)
+            if parts is not None and self.begun <= each.begun and each.ended <= self.ended:
+                yield each, parts
+
+    def _find_own(self, refusal: Attempt, parts: "_Arithmetic") -> set[int]:
+        """Return what may have been the owner's of the amounts in a refusal; empty if nothing explains these."""
+        for late in _LATE:
+            candidates = self.ledger.list_parts(refusal.begun, refusal.ended + late)
+            own = {each.own for each in candidates if (each.used, each.reserved) == (parts.used, parts.reserved)}
+            if own:
+                return own
+        return set()
+
+
+def _is_within(own: int, parts: "_Arithmetic", share: int) -> bool:
+    """Return whether a request stays within the share of its namespace, and others have at most the rest."""
+    return own + parts.requested <= share and parts.used + parts.reserved - own <= parts.hard - share
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 The use is never more than the largest limit by the capacities of the time in which less acts not yet. A rejection names
 no smaller limit than that of a capacity that every gate has seen in that time, and its own arithmetic shows why. A
-share of the limit is guaranteed to one namespace: others never take it, and it is not refused while these leave it.
+share of the limit is guaranteed to one namespace: others never take it, and it is not refused while these leave it,
+by the versions of the ledger and the counts of the pods that give the amounts of a refusal.
 """
 
 import random
@@ -18,6 +19,7 @@ from typing import Any
 from e2e.stress.clients import Attempt
 from e2e.stress.environment import StressEnvironment
 from e2e.stress.guaranteed_share import GuaranteedShare, list_unshown
+from e2e.stress.ledger_history import LedgerHistory, PodHistory
 from e2e.stress.objects import cap
 from e2e.stress.outcome import Outcome, compute_outcome
 from e2e.stress.percent_nodes import PercentNodes
@@ -44,14 +46,10 @@ _CODE = "TG201"
 
 @dataclass(slots=True)
 class GrownUsage:
-    """The pods of all namespaces of a cap, and each moment at which their use grew, with the use then.
-
-    `deleted_at` has the times at which pods were deleted, by their names.
-    """
+    """The pods of all namespaces of a cap, and each moment at which their use grew, with the use then."""
 
     limit: Limit
     grown: list[tuple[float, float]] = field(default_factory=list)
-    deleted_at: dict[str, float] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
     _usage: PodUsage = field(init=False)
 
@@ -82,8 +80,6 @@ class GrownUsage:
             after = self._usage.now("all")
             if after > before:
                 self.grown.append((time.monotonic(), after))
-            if is_deleted:
-                self.deleted_at[stored["metadata"]["name"]] = time.monotonic()
 
     def forget(self, uid: str) -> None:
         """Count the pod no longer."""
@@ -117,10 +113,12 @@ def _run(environment: StressEnvironment, nodes: PercentNodes, namespaces: list[s
     most = nodes.capacity * _PERCENT // 100
     usage = GrownUsage(Limit(most, "cpu", lambda where, _: "all" if where in namespaces else None))
     borrowed = GrownUsage(Limit(most, "cpu", lambda where, _: "all" if where in others else None))
+    ledger = LedgerHistory(PodHistory(owner, namespaces))
     churn, owners = PodChurn([environment.access], others, _CLIENTS), PodChurn([environment.access], [owner], _OWNERS)
     with (
         environment.gates(2, [cap_of_half], "kubernetes", _BOUND) as replicas,
-        Watcher(environment.access, [usage, borrowed]) as watcher,
+        Watcher(environment.access, [usage, borrowed, ledger.pods]) as watcher,
+        Watcher(environment.access, [ledger], environment.ledgers_path) as ledger_watcher,
         churn.run(),
         owners.run(),
     ):
@@ -136,7 +134,9 @@ def _run(environment: StressEnvironment, nodes: PercentNodes, namespaces: list[s
         lowered = time.monotonic()
         until("the fall acts", partial(_has_lowered, churn, nodes, lowered), _WITHIN, replicas.log)
         fall = time.monotonic() - lowered
+        ended = time.monotonic()
         watcher.until_passed()
+        ledger_watcher.until_passed()
     changes = len(nodes.periods) - 1 - count
     title = (
         f"{changes:,} changes of {count} nodes, which come, go, reboot, resize and lose their label, under a cap of "
@@ -146,17 +146,17 @@ def _run(environment: StressEnvironment, nodes: PercentNodes, namespaces: list[s
         "2 replicas, one killed"
     )
     attempts = [*churn.attempts, *owners.attempts]
-    guaranteed = GuaranteedShare(_GUARANTEED, owners.attempts, churn.attempts, usage.deleted_at, begun)
+    guaranteed = GuaranteedShare(_GUARANTEED, owners.attempts, ledger, begun, ended)
     outcome = compute_outcome(title, attempts, usage)
     outcome.hard = max(period.capacity for period in nodes.periods) * _PERCENT // 100
     outcome.room = f"{fall:.1f} s (a fall, after {_SETTLE:.0f} s)"
-    outcome.room += f"; {guaranteed.stored} pods of the owner of the guarantee"
+    outcome.room += f"; {guaranteed.stored} pods and {guaranteed.refused} refusals of the owner of the guarantee"
     outcome.unmet = [
         *_list_unmet(nodes, usage, begun, _PERCENT),
         *_list_unmet(nodes, borrowed, begun, _PERCENT * (100 - _GUARANTEED) / 100),
         *_list_unfounded(nodes, attempts, begun, killed),
         *list_unshown(attempts),
-        *guaranteed.list_refused(),
+        *guaranteed.list_unfounded(),
     ]
     return outcome
 

@@ -24,7 +24,19 @@ class Limit:
     scope: Callable[[str, Mapping[str, str]], str | None]
 
 
-class Usage(Protocol):
+class Observer(Protocol):
+    """Something that sees stored objects, as a watch reports them."""
+
+    def see(self, stored: Mapping[str, Any], *, is_deleted: bool = False) -> None:
+        """Take the object as it is now, or as it was when it was deleted."""
+        ...
+
+    def forget(self, uid: str) -> None:
+        """Note that the object is deleted."""
+        ...
+
+
+class Usage(Observer, Protocol):
     """The use of a limit by stored objects, as a watch reports them."""
 
     limit: Limit
@@ -40,14 +52,6 @@ class Usage(Protocol):
 
     def list_uids(self) -> frozenset[str]:
         """Return the objects that use something."""
-        ...
-
-    def see(self, stored: Mapping[str, Any], *, is_deleted: bool = False) -> None:
-        """Count the object as it is now, or as it was when it was deleted."""
-        ...
-
-    def forget(self, uid: str) -> None:
-        """Count the object no longer."""
         ...
 
 

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from e2e.bench.client import Access
-from e2e.stress.pod_usage import Usage
+from e2e.stress.pod_usage import Observer
 from e2e.waiting import until
 
 PODS = "/api/v1/pods"
@@ -22,16 +22,16 @@ _WITHIN = 60.0  # seconds to see what is stored
 
 
 class Watcher:
-    """A watch that reports every object at `path` to the usages, for as long as the `with` block runs.
+    """A watch that reports every object at `path` to the observers, for as long as the `with` block runs.
 
     A watch that breaks is continued behind its last event, so that nothing is missed. `torn` counts how often that was
     not possible: then objects were relisted, and the events between are unknown.
     """
 
-    def __init__(self, access: Access, usages: Sequence[Usage], path: str = PODS) -> None:
+    def __init__(self, access: Access, observers: Sequence[Observer], path: str = PODS) -> None:
         self._access = access
         self._path = path
-        self._usages = usages
+        self._observers = observers
         self.torn = 0
         self._revisions: dict[str, str] = {}  # by UID
         self._revision = ""
@@ -108,8 +108,8 @@ class Watcher:
         self._revision = stored["metadata"]["resourceVersion"]
 
     def _see(self, stored: dict[str, Any], *, is_deleted: bool = False) -> None:
-        for usage in self._usages:
-            usage.see(stored, is_deleted=is_deleted)
+        for observer in self._observers:
+            observer.see(stored, is_deleted=is_deleted)
         if is_deleted:
             self._revisions.pop(stored["metadata"]["uid"], None)
         else:
@@ -118,8 +118,8 @@ class Watcher:
     def _list(self) -> None:
         listed = self._get_list()
         for uid in self._revisions.keys() - {each["metadata"]["uid"] for each in listed["items"]}:
-            for usage in self._usages:
-                usage.forget(uid)
+            for observer in self._observers:
+                observer.forget(uid)
             self._revisions.pop(uid)
         for each in listed["items"]:
             self._see(each)
