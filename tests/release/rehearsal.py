@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -26,7 +27,7 @@ from tests.release.chart_key import CHART_KEY_FILE, find_gpg, make_chart_key
 from tests.release.commands import ROOT, run_program
 from tests.release.homebrew_formula import FORMULA_FILE, describe_formula
 from tests.release.image_layout import ImageBuilder, try_image
-from tests.release.installed_release import try_installation
+from tests.release.installed_release import ReleaseFiles, try_installation
 from tests.release.krew_manifest import FILE_NAME, describe_plugin
 from tests.release.signed_files import (
     CHECKSUMS,
@@ -127,7 +128,11 @@ def rehearse(version: str, homepage: str, wheel: Path) -> None:
             try_image(root, machine, _MANIFESTS / "half.yaml", 1)
         _report("an installation of the chart, with the gate of the image")
         shutil.copy(signer.public, TARGET)
-        try_installation(chart, roots[find_platform().partition("-")[2]])
+        own_machine = find_platform().partition("-")[2]
+        builder.unpack(pushed, own_machine, asks := folder / "root-asks")
+        try_installation(
+            ReleaseFiles(archive, chart, roots[own_machine], asks), folder / "first-day", partial(click.echo, err=True)
+        )
     click.echo("\n".join(sorted(str(each.relative_to(ROOT)) for each in TARGET.iterdir())))
 
 
