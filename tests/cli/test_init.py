@@ -93,7 +93,7 @@ def test_a_purpose_is_added_to_the_files_of_another(tmp_path: Path) -> None:
     result = run("init", "--for", "licences")
     assert (result.exit_code, result.stderr) == (0, "")
     assert {name: Path(name).read_bytes() for name in before} == before
-    assert "\nKept, since they are there already:\n  policies/default.yaml " in result.stdout
+    assert "\nKept, because they exist already:\n  policies/default.yaml " in result.stdout
     assert "additional_dependencies" not in result.stdout, "the hooks are there"
     assert [run("lint", "--strict", "policies").exit_code, run("test", "policies/tests").exit_code] == [0, 0]
 
@@ -107,7 +107,7 @@ def test_all_files_that_are_there_are_named_and_nothing_is_written(tmp_path: Pat
     names = "policies/gpu-requests.yaml, policies/gpu-caps.yaml, policies/tests/gpu-caps.yaml"
     advice = "replaces no file: nothing has been written; move them, or name another folder"
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == f"tallygate: {names}: there already, and `tallygate init` {advice}\n"
+    assert result.stderr == f"tallygate: {names}: exists already, and `tallygate init` {advice}\n"
     assert list_files(tmp_path) == ["policies/gpu-caps.yaml", "policies/tests/gpu-caps.yaml"]
 
 

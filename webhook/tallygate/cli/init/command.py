@@ -154,7 +154,7 @@ def init(  # noqa: PLR0913 -- a parameter for each option
     else:
         write_files(project, new_files)
     _print_list("Not written, by --dry-run:" if dry_run else "Written:", project, new_files)
-    _print_list("Kept, since they are there already:", project, kept)
+    _print_list("Kept, because they exist already:", project, kept)
     if not dry_run:
         _print_next_steps(project, get_program(ctx), has_old_hooks=HOOKS_FILE in {file.path for file in kept})
 

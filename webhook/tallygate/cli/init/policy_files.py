@@ -27,7 +27,7 @@ _PLAIN = re.compile(r"[A-Za-z][\w./-]*", re.ASCII)
 _OTHER_SCALARS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
 
 _RULE = Template("""\
-# What one container and one pod may request of $resource.
+# The amounts of $resource that one container and one pod may request.
 # A denial shows the annotation tallygate.dev/why: name a contact and an alternative in it.
 apiVersion: tallygate.dev/v1alpha1
 kind: ResourceRule
@@ -50,7 +50,7 @@ kind: ResourceRule
 metadata:
   name: one-slice-per-container
   annotations:
-    tallygate.dev/why: "a CUDA program uses one MIG slice, also where its container has several"
+    tallygate.dev/why: "a CUDA program uses only one MIG slice of its container"
 spec:
   resources: ["nvidia.com/mig-*"]
   checks:
@@ -58,7 +58,7 @@ spec:
 """
 
 _RULE_SCENARIO = Template("""\
-# Steps run in their order; one without `expect` must be allowed.
+# Steps run in order; a step without `expect` must be allowed.
 name: a container requests $amounts of $resource
 policies: [../$file]
 steps:
@@ -79,7 +79,7 @@ metadata:
     tallygate.dev/why: "$why"
 spec:
 $scope
-  # A request above hard is denied, one above soft admitted with a warning. A new cap may begin with soft alone.
+  # Above hard a request is denied; above soft it is admitted with a warning. A new cap may begin with only soft.
   hard: {$resource: $hard}
 $others""")
 
@@ -90,7 +90,7 @@ policies: [../$file]
 namespaces:
 $namespaces
 steps:
-- create: {pod: first, resources: {$first}} # one pod for many
+- create: {pod: first, resources: {$first}} # one large pod in place of many
   namespace: $namespace
 $warned- create: {pod: second, resources: {$second}}
   namespace: $neighbour
@@ -104,7 +104,7 @@ $elsewhere- finish: {pod: first}
 
 def list_policy_texts(choices: Choices) -> Iterator[tuple[str, str, str]]:
     """Yield the files of the policies' folder: path, text, and what each is for. The first one is the shipped rules."""
-    yield "default.yaml", _create_default_text(), "the rules that tallygate ships; a set of your own replaces them"
+    yield "default.yaml", _create_default_text(), "the rules that tallygate ships; your own set replaces them"
     stem = {Purpose.GPUS: "gpu-", Purpose.LICENCES: "licence-", Purpose.RULES: ""}[choices.purpose]
     rule_file, cap_file = f"{stem}requests.yaml", f"{stem}caps.yaml"
     yield rule_file, _add_schema(_create_rule(choices), POLICY_SCHEMA), "what a pod may request"
@@ -128,7 +128,7 @@ def _create_default_text() -> str:
     shipped = (SHIPPED_POLICIES / "default.yaml").read_text(encoding="utf-8")
     rules = shipped[shipped.index("apiVersion:") :]
     return _add_schema(
-        f"# The rules that tallygate ships. A set of your own replaces them, so they stand beside yours.\n{rules}",
+        f"# The rules that tallygate ships. Your own set replaces them, so they are a part of it.\n{rules}",
         POLICY_SCHEMA,
     )
 
@@ -138,7 +138,7 @@ def _create_rule(choices: Choices) -> str:
         return _RULE.substitute(
             name="one-licence-per-pod",
             resource=choices.resource,
-            why="one pod uses one licence; ask the platform team for another number",
+            why="one pod uses one licence; ask the platform team if yours needs more",
             enforcement="deny",
             checks="    perPod: {max: 1}",
         )
@@ -239,7 +239,7 @@ def _list_other_lines(choices: Choices) -> Iterator[str]:
     match choices.gpu_count:
         case GpuCount.SLICES:
             yield "  counts:"
-            yield f"    gpu-slices: # sevenths of a GPU; {choices.hard} GPUs. The names are those of your nodes"
+            yield f"    gpu-slices: # sevenths of a GPU; {choices.hard} GPUs. Use the resource names of your nodes"
             yield "      weights:"
             yield f"        {{{_WEIGHTS}}}"
         case GpuCount.MEMORY:

@@ -24,8 +24,8 @@ POLICIES = "policies"
 HOOKS_FILE = ".pre-commit-config.yaml"
 
 _WORKFLOW = Template("""\
-# The policies with every change: their mistakes, and whether they decide as the scenarios expect.
-# Actions are named by their commits, which cannot be moved. Dependabot renews them (package-ecosystem: github-actions).
+# Checks the policies of every change: lint finds mistakes, and test compares decisions with the scenarios.
+# Actions are pinned to commits, which cannot be moved. Dependabot updates them (package-ecosystem: github-actions).
 name: policies
 on:
   push: {branches: [main]}
@@ -40,7 +40,7 @@ jobs:
         with: {persist-credentials: false}
       - uses: actions/setup-python@ece7cb06caefa5fff74198d8649806c4678c61a1 # v6.3.0
         with: {python-version: "3.13"}
-      # Scenarios of rules that compare pods with nodes need numpy, too.
+      # Scenarios of rules that compare pods with nodes also need numpy.
       - run: |
           python -m pip install --quiet $requirement
       - run: |
@@ -76,7 +76,7 @@ _HOOKS = Template("""\
 """)
 
 _HOOKS_HEAD = """\
-# `pre-commit install` runs these before each commit. Policies are one set: the hooks read the whole folder.
+# `pre-commit install` runs these before each commit. Policies are one set, so the hooks read the complete folder.
 repos:
 """
 
@@ -149,7 +149,7 @@ def list_project_files(project: Project, choices: Choices) -> Iterator[ProjectFi
     if FileGroup.PRE_COMMIT not in project.without:
         yield ProjectFile(HOOKS_FILE, f"{_HOOKS_HEAD}{create_hooks(project)}", "pre-commit runs lint and test")
     if FileGroup.EDITOR not in project.without:
-        yield ProjectFile(".vscode/settings.json", _create_settings(project), "VS Code knows the schemas of new files")
+        yield ProjectFile(".vscode/settings.json", _create_settings(project), "VS Code finds the schemas of new files")
 
 
 def _create_workflow(project: Project) -> str:
@@ -199,7 +199,7 @@ def select_new_files(project: Project, project_files: Sequence[ProjectFile]) -> 
     there = [file for file in project_files if os.path.lexists(project.root / file.path)]
     if own := [project.format_path(file.path) for file in there if not file.is_shared]:
         advice = "nothing has been written; move them, or name another folder"
-        raise UsageError(f"{', '.join(own)}: there already, and `tallygate init` replaces no file: {advice}")
+        raise UsageError(f"{', '.join(own)}: exists already, and `tallygate init` replaces no file: {advice}")
     return [file for file in project_files if file not in there]
 
 

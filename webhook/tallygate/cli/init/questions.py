@@ -77,14 +77,14 @@ class Questions:
                 those = " and ".join(f"--for {each}" for each in Purpose if each in purposes)
                 raise UsageError(f"{flag} belongs to {those}, not to --for {purpose}")
         if self.given["team_label"] and self.given["team_namespaces"]:
-            raise UsageError("a team has namespaces by --team-label or by --team-namespaces: give one of them")
+            raise UsageError("--team-label and --team-namespaces exclude each other: give one of them")
 
     def _choose_resource(self, purpose: Purpose, gpu_count: GpuCount) -> str:
         if gpu_count is GpuCount.WHOLE:
             resource: str = self._ask("resource", "Which resource do pods request", _RESOURCES[purpose], parse_resource)
             return resource
         if self.given["resource"] not in (None, GPU):
-            raise UsageError(f"--count {gpu_count} knows the names of NVIDIA's resources only: leave --resource out")
+            raise UsageError(f"--count {gpu_count} supports only the resource names of NVIDIA: omit --resource")
         return GPU
 
     def _choose_teams(self) -> tuple[str, str]:
@@ -93,7 +93,7 @@ class Questions:
         if self.given["team_namespaces"]:
             return "", self.given["team_namespaces"]
         if not self.given["team_label"]:
-            text = "How are the namespaces of a team known: by a label, or by names for one namespace each"
+            text = "How is the team of a namespace recognized: by a label, or by its name (one for each team)"
             if self._ask("team_way", text, "label", ways) == "names":
                 return "", self._ask("team_namespaces", "Which names (* is any text)", "team-*", parse_namespaces)
         return self._ask("team_label", "Which label of namespaces has the team", "team", parse_label_key), ""

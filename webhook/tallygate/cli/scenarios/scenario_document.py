@@ -548,7 +548,7 @@ class ScenarioNamespace(Written, frozen=True):
 class ScenarioDocument(Written, frozen=True, kw_only=True):
     """A scenario as it is written."""
 
-    name: Annotated[str, Meta(max_length=200, examples=["a team may hold eight GPUs"])]
+    name: Annotated[str, Meta(max_length=200, examples=["a team may use eight GPUs"])]
     """The subject of the scenario, as a sentence."""
     policies: Annotated[
         tuple[
