@@ -1,23 +1,22 @@
 """Requests to receivers: one POST on a connection of its own, with limits on every length and wait.
 
 Address and headers are read from their files for each request, so that a rotated Secret counts at once. They are
-secret: no error has a part of them. TLS is verified. Redirects are not followed, since they would carry body and
-headers elsewhere; no proxy of the environment is used. Of an answer the header alone is read.
+secret: no error has a part of them. TLS is verified. `http.client` follows no redirect, which would carry body and
+headers elsewhere, and uses no proxy of the environment. Of an answer the header alone is read. A timer ends what takes
+too long, since the limits of a socket are those of one call.
 """
 
 import re
 import socket
 import ssl
-import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from http.client import HTTPException, parse_headers
-from io import BytesIO
+from http.client import BadStatusLine, HTTPConnection, HTTPException, RemoteDisconnected
 from ipaddress import ip_address
 from pathlib import Path
-from threading import Lock
+from threading import Event, Lock, Timer
 from typing import Final, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
@@ -36,12 +35,10 @@ _FINAL: Final = frozenset({400, 413, 422})
 """The statuses for a body that the receiver does not take, now or later."""
 _MAX_SECRET_BYTES: Final = 16 * 1024
 _MAX_CA_BYTES: Final = 1024 * 1024
-_MAX_HEADER_BYTES: Final = 16 * 1024
 _MAX_RETRY_SECONDS: Final = 3600.0
 _HOSTNAME_MISMATCH: Final = 62  # X509_V_ERR_HOSTNAME_MISMATCH (OpenSSL, x509_vfy.h)
 _IP_MISMATCH: Final = 64
 _HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")  # RFC 9110, section 5.1: a token
-_STATUS_LINE: Final = re.compile(rb"HTTP/1\.[01] ([1-5][0-9]{2})(?: |\r?\n)")
 _OWN_HEADERS: Final = frozenset({"host", "content-length", "transfer-encoding", "connection", "content-type"})
 
 
@@ -93,41 +90,58 @@ class WebhookRequests:
         """Break a request in progress; later ones fail."""
         with self._lock:
             self._is_closed = True
-            if self._open is not None:
-                with suppress(OSError):
-                    self._open.shutdown(socket.SHUT_RDWR)
+        self._break()
 
     def _exchange(self, body: bytes) -> Answer:
         url = read_address(Path(self._receiver.url_file), plain_http=self._receiver.plain_http)
         headers = _read_headers(Path(self._receiver.headers_file)) if self._receiver.headers_file else []
-        request = _encode_request(url, headers, body)
         context = _create_context(self._receiver.ca_file) if url.scheme == "https" else None
-        connection: socket.socket | None = None
+        late, answer = Event(), None
         try:
-            port = url.port or (443 if context else 80)
-            connection = socket.create_connection((url.hostname or "", port), timeout=CONNECT_SECONDS)
-            deadline = time.monotonic() + self._total
-            connection.settimeout(self._total)
-            self._register(connection)
-            if context is not None:
-                connection = context.wrap_socket(connection, server_hostname=url.hostname)
-                self._register(connection)
-            connection.settimeout(_compute_remaining(deadline))
-            connection.sendall(request)
-            return _read_answer(connection, deadline)
-        except ssl.SSLCertVerificationError as error:
-            raise NotifyError(_describe_certificate(error)) from None
-        except TimeoutError:
-            raise NotifyError("it does not answer in time") from None
-        except ssl.SSLError as error:
-            raise NotifyError(f"TLS fails: {error.reason or 'the connection was closed'}") from None
+            with self._limit(late), self._connect(url, context) as connection:
+                answer = _post(connection, url, headers, body)
         except (OSError, HTTPException, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else ""
-            raise NotifyError(f"it cannot be reached: {reason or type(error).__name__}") from None
+            if not late.is_set():
+                raise NotifyError(_describe_failure(error)) from None
+        if late.is_set() or answer is None:  # a header that was broken off looks like one that ends
+            raise NotifyError(_describe_failure(TimeoutError()))
+        return answer
+
+    @contextmanager
+    def _limit(self, late: Event) -> Iterator[None]:
+        """Break the connection at the end of the time, and set `late`."""
+
+        def expire() -> None:
+            late.set()
+            self._break()
+
+        timer = Timer(self._total, expire)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
         finally:
-            self._unregister()
-            if connection is not None:
-                connection.close()
+            timer.cancel()
+
+    @contextmanager
+    def _connect(self, url: SplitResult, context: ssl.SSLContext | None) -> Iterator[socket.socket]:
+        """Yield a connection, after its handshake if there is a context for one."""
+        address = url.hostname or "", url.port or (443 if context else 80)
+        with socket.create_connection(address, timeout=CONNECT_SECONDS) as plain:
+            plain.settimeout(self._total)
+            self._register(plain)
+            try:
+                if context is None:
+                    yield plain
+                    return
+                host = url.hostname
+                with context.wrap_socket(plain, server_hostname=host, do_handshake_on_connect=False) as connection:
+                    self._register(connection)
+                    connection.do_handshake()
+                    yield connection
+            finally:
+                with self._lock:
+                    self._open = None
 
     def _register(self, connection: socket.socket) -> None:
         with self._lock:
@@ -135,9 +149,10 @@ class WebhookRequests:
                 raise NotifyError("the gate ends")
             self._open = connection
 
-    def _unregister(self) -> None:
-        with self._lock:
-            self._open = None
+    def _break(self) -> None:
+        with self._lock, suppress(OSError):
+            if self._open is not None:
+                self._open.shutdown(socket.SHUT_RDWR)
 
 
 def read_address(path: Path, *, plain_http: bool) -> SplitResult:
@@ -161,18 +176,17 @@ def read_address(path: Path, *, plain_http: bool) -> SplitResult:
     return url
 
 
-def _encode_request(url: SplitResult, headers: Sequence[tuple[str, str]], body: bytes) -> bytes:
-    target = (url.path or "/") + (f"?{url.query}" if url.query else "")
-    lines = [
-        f"POST {target} HTTP/1.1",
-        f"Host: {url.netloc}",
-        "Content-Type: application/json",
-        f"Content-Length: {len(body)}",
-        "User-Agent: tallygate",
-        "Connection: close",
-        *(f"{name}: {value}" for name, value in headers),
-    ]
-    return "\r\n".join([*lines, "", ""]).encode("ascii") + body
+def _post(connection: socket.socket, url: SplitResult, headers: Sequence[tuple[str, str]], body: bytes) -> Answer:
+    """Return the answer to a POST by its status and header; interim ones (1xx) are skipped."""
+    client = HTTPConnection(url.hostname or "")
+    client.sock = connection
+    client.putrequest("POST", (url.path or "/") + (f"?{url.query}" if url.query else ""), skip_host=True)
+    own = (("Host", url.netloc), ("Content-Type", "application/json"), ("Content-Length", f"{len(body)}"))
+    for name, value in (*own, ("User-Agent", "tallygate"), ("Connection", "close"), *headers):
+        client.putheader(name, value)
+    client.endheaders(body)
+    answer = client.getresponse()
+    return Answer(answer.status, _parse_retry_after(answer.getheader("Retry-After") or ""))
 
 
 def _read_headers(path: Path) -> list[tuple[str, str]]:
@@ -235,56 +249,30 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+def _describe_failure(error: Exception) -> str:
+    """Return why there is no answer, without a part of the address."""
+    match error:
+        case ssl.SSLCertVerificationError():
+            return _describe_certificate(error)
+        case TimeoutError():
+            return "it does not answer in time"
+        case ssl.SSLError():
+            return f"TLS fails: {error.reason or 'the connection was closed'}"
+        case RemoteDisconnected():
+            return "it closes the connection without an answer"
+        case BadStatusLine():
+            return "its answer is not HTTP"
+        case HTTPException():
+            return "its answer has too long a header"
+    reason = error.strerror if isinstance(error, OSError) else ""
+    return f"it cannot be reached: {reason or type(error).__name__}"
+
+
 def _describe_certificate(error: ssl.SSLCertVerificationError) -> str:
     """Return why a certificate is not trusted; OpenSSL's text of a mismatch would have the host."""
     if error.verify_code in (_HOSTNAME_MISMATCH, _IP_MISMATCH):
         return "its certificate is for another host"
     return f"its certificate is not trusted: {error.verify_message}"
-
-
-def _compute_remaining(deadline: float) -> float:
-    """Return the seconds until the deadline.
-
-    Raises:
-        TimeoutError: if it has passed.
-    """
-    remaining = deadline - time.monotonic()
-    if remaining <= 0:
-        raise TimeoutError
-    return remaining
-
-
-def _read_answer(connection: socket.socket, deadline: float) -> Answer:
-    """Return the answer by its header, without interim ones (1xx).
-
-    Raises:
-        NotifyError: if it is no HTTP, or its header is too long.
-        OSError: if the connection breaks, TimeoutError at the deadline.
-    """
-    received = b""
-    while True:
-        header, end, rest = received.partition(b"\r\n\r\n")
-        if end:
-            answer = _parse_header(header + end)
-            if answer.status >= _OK:
-                return answer
-            received = rest
-            continue
-        if len(received) > _MAX_HEADER_BYTES:
-            raise NotifyError("its answer has too long a header")
-        connection.settimeout(_compute_remaining(deadline))
-        part = connection.recv(_MAX_HEADER_BYTES)
-        if not part:
-            raise NotifyError("it closes the connection without an answer")
-        received += part
-
-
-def _parse_header(header: bytes) -> Answer:
-    match = _STATUS_LINE.match(header)
-    if match is None:
-        raise NotifyError("its answer is not HTTP")
-    fields = parse_headers(BytesIO(header.partition(b"\r\n")[2]))
-    return Answer(int(match[1]), _parse_retry_after(fields.get("Retry-After") or ""))
 
 
 def _parse_retry_after(text: str) -> float:
