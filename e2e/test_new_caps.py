@@ -104,7 +104,7 @@ def test_a_deployment_under_a_new_cap_gets_its_pods_at_once_and_a_lost_ledger_st
     assert [each["message"] for each in failed] == []
     answer = _create(site, old_namespace, dryRun="All")
     assert answer.status == _CREATED
-    assert f"cap {name} is new and counts what runs: enforced from about" in answer.warnings[0]
+    assert f"cap {name} is new and counts existing pods first: enforced from about" in answer.warnings[0]
     assert "new: enforced from about" in _show_usage(site, gates, old_namespace)
     until_cap_is_active(site.cluster, old_namespace, pod(site, "large", str(_HARD + 1)))
     assert _create(site, old_namespace).status == _FORBIDDEN

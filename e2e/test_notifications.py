@@ -178,7 +178,7 @@ def test_each_degraded_gate_and_its_recovery_come_once(
     gates.write_policies(valid | {"broken.yaml": "kind: [\n"})
     _wait_for_events(everything, gates, "gateDegraded", "gateDegraded")
     reasons = [message.body["message"] for message in everything.messages]
-    assert all("is degraded since" in reason and "policies: " in reason for reason in reasons)
+    assert all("has been degraded since" in reason and "policies: " in reason for reason in reasons)
     assert len({message.body["gate"] for message in everything.messages}) == 2
     gates.write_policies(valid)
     _wait_for_events(everything, gates, "gateDegraded", "gateDegraded", "gateRecovered", "gateRecovered")

@@ -141,7 +141,7 @@ def test_a_broken_file_keeps_the_good_ones_beside_it_out(site: Site, gate: Gate,
 
 def test_an_emptied_file_is_broken_and_lifts_no_rule(site: Site, gate: Gate, folder: Path, namespace: str) -> None:
     (folder / _NAME).write_text("")
-    _until_broken(gate, folder, f"{_NAME}:1:1: error: says no policy, nor does any file beside it (TG301)")
+    _until_broken(gate, folder, f"{_NAME}:1:1: error: it has no policy, and neither has any other file (TG301)")
     _allows_up_to(site, namespace, 1)
     (folder / _NAME).write_text(_TWO)
     _until_mended(gate)

@@ -139,7 +139,7 @@ def check_caps(page: Element, content: Object) -> None:
         assert (Quantity.parse(waits[1]) if waits else Quantity(0)) == create_quantity(
             item["resource"], item["waiting"] or 0
         )
-    totals = _find_table(page, "Table: Limits beside the capacity").list_rows() if content["totals"] else []
+    totals = _find_table(page, "Table: Limits and capacity").list_rows() if content["totals"] else []
     assert [_read_total(row) for row in totals] == [
         (total["cap"], total["resource"], total["ledgers"], *_convert(total, "hard", "used", "capacity"))
         for total in content["totals"]

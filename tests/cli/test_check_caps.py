@@ -55,7 +55,7 @@ def test_a_denial_by_a_new_cap_says_from_when_on_it_enforces_its_limits(
     assert [each[1] for each in found] == codes
     if is_new:
         assert found[1][0] == "warning"
-        assert "is new and counts what runs: enforced from about 08:00:00 UTC" in found[1][2]
+        assert "is new and counts existing pods first: enforced from about 08:00:00 UTC" in found[1][2]
 
 
 @pytest.mark.parametrize(("shared", "findings"), [(False, 0), (True, 1)])

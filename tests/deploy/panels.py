@@ -150,7 +150,7 @@ ROWS: Final = (
             ),
             Panel(
                 "Observed last",
-                "Of each cap the ledger that was not observed for the longest; it should be within 300 s.",
+                "The age of the oldest ledger of each cap; it should be below 300 s.",
                 {"{{cap}}": 'min by (cap) (tallygate_cap_sync_age_seconds{cap=~"$cap"})'},
                 "s",
             ),

@@ -46,7 +46,7 @@ def test_a_new_cap_admits_with_a_warning_until_it_is_counted_and_enforces_then()
     answer = response(replica.create(4))
     assert answer["allowed"]
     assert answer["warnings"] == [
-        'Pod "p": cap gpus is new and counts what runs: enforced from about 00:00:50 UTC (TG217, cap gpus)'
+        'Pod "p": cap gpus is new and counts existing pods first: enforced from about 00:00:50 UTC (TG217, cap gpus)'
     ]
     assert replica.request_pod("u2", 4) == 200
     replica.store_pod("u2", 4)

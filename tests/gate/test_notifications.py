@@ -72,7 +72,7 @@ def test_a_full_cap_is_reported_once_it_was_full_for_so_long() -> None:
     _observe(book, NOW, a=_create_condition(FULL, group="team=vision"))
     assert _list_texts(book, NOW + 1799) == []
     (text,) = _list_texts(book, NOW + 1800)
-    assert text == "Cap gpus of team=vision is full since 2027-01-15T08:00Z: 7 of 6 nvidia.com/gpu are used."
+    assert text == "Cap gpus of team=vision has been full since 2027-01-15T08:00Z: 7 of 6 nvidia.com/gpu are used."
 
 
 def test_a_cap_that_was_full_for_less_is_not_reported() -> None:
@@ -134,7 +134,7 @@ def test_a_restart_repeats_nothing_and_loses_nothing() -> None:
     _observe(after, NOW + 900, **conditions)
     assert _list_texts(after, NOW + 900) == []
     assert len(_list_texts(after, NOW + 900, "late")) == len(_list_texts(after, NOW + 900, "new")) == 1
-    assert len(_list_texts(after, NOW + 1800)) == 1  # it is full since before the restart
+    assert len(_list_texts(after, NOW + 1800)) == 1  # it has been full since before the restart
     _observe(after, NOW + 1801, c=_create_condition(), **conditions)
     assert _list_texts(after, NOW + 1801) == []  # the message before the restart counts
 
@@ -177,7 +177,7 @@ def test_a_degraded_gate_and_its_recovery_are_reported_once_each() -> None:
     _observe(book, NOW, w=_create_check("watches", "pods are stale"))
     _observe(book, NOW + 290, w=_create_check("watches"), l=_create_check("ledgers", "refused"))
     assert _list_texts(book, NOW + 299) == []
-    text = "Gate gate-1 is degraded since 2027-01-15T08:00Z: watches: it fails; ledgers: refused"
+    text = "Gate gate-1 has been degraded since 2027-01-15T08:00Z: watches: it fails; ledgers: refused"
     assert _list_texts(book, NOW + 300) == [text]
     _observe(book, NOW + 600, l=_create_check("ledgers"))
     _observe(book, NOW + 610)

@@ -22,7 +22,7 @@ _HEAD = """\
 > whether a pod can run, and why not.
 
 Every command takes `-o json`, and each finding has a code, which `tallygate explain CODE` explains. The skill
-[A pod is pending or refused](https://tallygate.dev/skills/tallygate-pods/SKILL.md) says which command answers which
+[A pod is pending or rejected](https://tallygate.dev/skills/tallygate-pods/SKILL.md) says which command answers which
 question.
 """
 

@@ -128,13 +128,13 @@ def test_a_policy_beside_a_document_of_another_tool_in_one_file_is_read(tmp_path
 def test_documents_of_other_tools_alone_are_no_policies(tmp_path: Path) -> None:
     (tmp_path / "schema.json").write_text(read_schema_text())
     (finding,) = load_policies([tmp_path]).findings
-    assert "says no policy" in finding.message
+    assert "it has no policy" in finding.message
 
 
 def test_scenarios_alone_are_no_policies(tmp_path: Path) -> None:
     (tmp_path / "b.yaml").write_text(SCENARIO)
     (finding,) = load_policies([tmp_path]).findings
-    assert "says no policy" in finding.message
+    assert "it has no policy" in finding.message
 
 
 def test_a_file_that_is_passed_by_path_may_have_any_name(tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_files_beyond_the_total_limit_are_not_read(tmp_path: Path) -> None:
 def test_a_set_without_any_policy_is_an_error(tmp_path: Path, content: str) -> None:
     (tmp_path / "empty.yaml").write_text(content)
     (finding,) = load_policies([tmp_path]).findings
-    assert "says no policy" in finding.message
+    assert "it has no policy" in finding.message
     assert finding.severity is Severity.ERROR
 
 

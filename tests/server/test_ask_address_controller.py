@@ -76,7 +76,7 @@ def test_without_a_ca_nothing_is_written_and_the_reason_is_shown() -> None:
     publisher.worker.run_once()
     assert publisher.store.writes == 0
     assert publisher.worker.check().ready
-    assert "add it as ca.crt beside tls.crt" in publisher.worker.check().detail["failure"]
+    assert "add it as ca.crt next to tls.crt" in publisher.worker.check().detail["failure"]
 
 
 def test_a_failure_is_logged_once_and_so_is_its_end() -> None:

@@ -191,8 +191,8 @@ def test_each_replica_reports_itself_and_its_recovery() -> None:
     for replica in (first, second):
         assert replica.run() == []
     first_text, second_text = first.run(300), second.run(300)
-    assert first_text == ["Gate gate-1 is degraded since 2026-11-29T09:00:05Z: watches: stale"]
-    assert second_text == ["Gate gate-2 is degraded since 2026-11-29T09:00:05Z: watches: stale"]
+    assert first_text == ["Gate gate-1 has been degraded since 2026-11-29T09:00:05Z: watches: stale"]
+    assert second_text == ["Gate gate-2 has been degraded since 2026-11-29T09:00:05Z: watches: stale"]
     again = Replica(records, "gate-2", leads=False)
     again.now, again.checks = second.now, second.checks
     assert again.run(600) == []
@@ -216,7 +216,7 @@ def test_a_degraded_gate_is_reported_while_the_api_server_is_away() -> None:
     for _ in range(2):
         with pytest.raises(ApiError):
             replica.run(300)
-    assert replica.send() == ["Gate gate-1 is degraded since 2026-11-29T09:05Z: ledgers: refused"]
+    assert replica.send() == ["Gate gate-1 has been degraded since 2026-11-29T09:05Z: ledgers: refused"]
     with pytest.raises(ApiError):
         replica.run()
     assert replica.send() == []

@@ -267,7 +267,7 @@ class GateNotificationBook(NotificationBook):
         texts = [f"{each['check']}: {each['reason'][:_MAX_REASON_LENGTH]}" for each in shown[:_MAX_SHOWN_CHECKS]]
         texts += [f"and {len(shown) - _MAX_SHOWN_CHECKS} more checks"] if len(shown) > _MAX_SHOWN_CHECKS else []
         fields = {"gate": self._gate, "since": _format_time(since)}
-        fields["message"] = f"Gate {self._gate} is degraded since {fields['since']}: {'; '.join(texts)}"
+        fields["message"] = f"Gate {self._gate} has been degraded since {fields['since']}: {'; '.join(texts)}"
         keys = [each.key for each in active if receiver not in each.notified]
         return Notification(NotificationEvent.GATE_DEGRADED, keys, fields)
 
@@ -292,7 +292,7 @@ def _describe(active: _Active) -> Notification:
 
 _MESSAGES: Final[Mapping[NotificationEvent, str]] = {
     NotificationEvent.SOFT_LIMIT_CROSSED: "Cap {cap}{place}: {used} {resource} are used, above the soft limit {limit}.",
-    NotificationEvent.CAP_FULL: "Cap {cap}{place} is full since {since}: {used} of {limit} {resource} are used.",
+    NotificationEvent.CAP_FULL: "Cap {cap}{place} has been full since {since}: {used} of {limit} {resource} are used.",
     NotificationEvent.OVERRIDE_ENDS: "The override of cap {cap}{place} ends at {until}: {limit}.",
 }
 

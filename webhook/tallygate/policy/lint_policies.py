@@ -120,7 +120,7 @@ def _check_rule_checks(rule: model.ResourceRule) -> Iterator[FieldProblem]:
     if rule.match.kinds is not None and rule.match.kinds <= _KINDS_WITHOUT_PODS:
         kinds = " and ".join(sorted(rule.match.kinds))
         verb = "has" if len(rule.match.kinds) == 1 else "have"
-        text = f"{kinds} {verb} no containers, so this is never judged; add Pod to match.kinds"
+        text = f"{kinds} {verb} no containers, so this is never evaluated; add Pod to match.kinds"
         yield from (
             create_warning(f"spec.checks.{field}", policy_codes.CHECK_WITHOUT_KIND, text)
             for field in _list_pod_checks(checks)

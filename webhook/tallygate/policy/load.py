@@ -51,7 +51,7 @@ def load_policies(
     if contents and parsed.is_usable and not policies.count_documents():
         # An editor empties a file before it writes it; a gate that used the empty file would accept every request.
         findings.extend(
-            _create_unreadable_finding(Path(name), "says no policy, nor does any file beside it")
+            _create_unreadable_finding(Path(name), "it has no policy, and neither has any other file")
             for name, _ in contents
         )
     all_findings = {*findings, *parsed.findings, *lint_policies(parsed.policies)}

@@ -290,7 +290,7 @@ def create_soft_limit_warnings(result: CapChargeResult) -> Iterator[Problem]:
 def create_new_cap_warning(cap: ActiveCap, activation: Activation) -> Problem:
     """Return the warning that a cap is new, and from when on it enforces its limits (rule 7)."""
     name = cap.definition.name
-    text = f"cap {name} is new and counts what runs: {describe_activation(activation)}"
+    text = f"cap {name} is new and counts existing pods first: {describe_activation(activation)}"
     return Problem("", NEW_CAP, Reason.FORBIDDEN, text, rule=name, policy_kind="cap")
 
 

@@ -46,7 +46,7 @@ class SkippedNodeRules:
 
     def __call__(self, _request: DecodedRequest, _selection: RuleSelection) -> Verdict:
         """Return that the request is allowed, and log the reason at the first call."""
-        self._log.update("advertised and schedulable are not judged: no cluster is followed: name one by --cluster")
+        self._log.update("advertised and schedulable are not evaluated: no cluster is watched: name one by --cluster")
         return ALLOWED
 
 

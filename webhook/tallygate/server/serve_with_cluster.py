@@ -377,7 +377,7 @@ def _read_in_flight_bound(settings: Settings, log: Logger) -> float:
 def _create_registration_factory(settings: Settings, client_config: ClientConfig) -> RegistrationFactory:
     """Return the factory of a gate whose certificate is in a mounted Secret, with its CAs in `ca.crt` beside it."""
     chain = settings.tls_cert
-    remedy = f"add the CA as ca.crt beside tls.crt ({chain}), or run `tallygate certs publish`"
+    remedy = f"add the CA as ca.crt next to tls.crt ({chain}), or run `tallygate certs publish`"
     return create_registration_factory(client_config, CaSource(lambda: read_ca_bundle(chain) if chain else b"", remedy))
 
 

@@ -89,7 +89,7 @@ def build_object(
         raise _create_error(
             source,
             policy_codes.UNKNOWN_FIELD,
-            f"{extra[0]} is given beside {form}, which is the whole object; write it there",
+            f"{extra[0]} is given in addition to {form}, which is the complete object; write it there",
         )
     if form == "pod" and fields.get_node("replicas") is not None:
         raise _create_error(
@@ -258,7 +258,7 @@ def _build_deleted_target(
     if not text:
         return _build_target(written, source)
     if written != scenario_document.DeleteStep(object=text):
-        raise _create_error(source, policy_codes.UNKNOWN_FIELD, "object is given beside another object; name one")
+        raise _create_error(source, policy_codes.UNKNOWN_FIELD, "object is given twice in different forms; name one")
     kind, _, name = text.partition("/")
     found = [f"{kind_name}.{group}" for (group, kind_name), target in targets.items() if target.definition is not None]
     matching = [kind] if "." in kind else [qualified for qualified in found if qualified.partition(".")[0] == kind]

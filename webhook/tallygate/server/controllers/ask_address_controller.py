@@ -78,7 +78,7 @@ class AskAddressController:
             return True
         bundle = self._read_ca_bundle().decode("ascii", errors="replace")
         if not bundle:
-            raise AskAddressError("no CA of the serving certificate is known: add it as ca.crt beside tls.crt")
+            raise AskAddressError("no CA of the serving certificate is known: add it as ca.crt next to tls.crt")
         address = AskAddress(self._url, bundle)
         if self._store.read() != address:
             self._store.write(address)

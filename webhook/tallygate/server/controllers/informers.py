@@ -321,11 +321,11 @@ class InformerSnapshotProvider:
         self._device_cache = device_cache
         self._list_statuses = list_statuses
         log_unsynced = partial(log.warning, "node-rules-not-evaluated")
-        again = partial(log.info, "node-rules-evaluated", message="advertised and schedulable are judged again")
+        again = partial(log.info, "node-rules-evaluated", message="advertised and schedulable are evaluated again")
         self._unsynced_logs = {pods: FailureLog(log_unsynced, again, each_change=False) for pods in (False, True)}
         self._devices_unsynced_log = FailureLog(
             partial(log.warning, "device-classes-not-evaluated"),
-            partial(log.info, "device-classes-evaluated", message="names that no node has are judged again"),
+            partial(log.info, "device-classes-evaluated", message="names that no node has are evaluated again"),
             each_change=False,
         )
         self._pools_unread_log = FailureLog(
@@ -333,7 +333,7 @@ class InformerSnapshotProvider:
         )
         self._claims_unevaluated_log = FailureLog(
             partial(log.warning, "pods-with-devices-not-evaluated"),
-            partial(log.info, "pods-with-devices-evaluated", message="schedulable is judged for pods with claims"),
+            partial(log.info, "pods-with-devices-evaluated", message="schedulable is evaluated for pods with claims"),
             each_change=False,
         )
 
@@ -343,14 +343,14 @@ class InformerSnapshotProvider:
             self._device_cache.start_building()
             problem = self._find_device_staleness() or self._device_cache.problem
             self._claims_unevaluated_log.update(
-                problem and f"schedulable is not judged for pods with claims: {problem}"
+                problem and f"schedulable is not evaluated for pods with claims: {problem}"
             )
 
     @contextmanager
     def open_snapshot(self, *, pods: bool) -> Iterator[ClusterSnapshot | None]:
         """Yield the cluster, or None while it is stale, not synced, or used by other threads for more than 0.2 s."""
         stale, age = _find_staleness(self._list_statuses(_NODES_AND_PODS if pods else _NODES))
-        self._unsynced_logs[pods].update(stale and f"advertised and schedulable are not judged: {stale}")
+        self._unsynced_logs[pods].update(stale and f"advertised and schedulable are not evaluated: {stale}")
         if stale:
             yield None
             return

@@ -254,7 +254,7 @@ class LedgerMetrics(Collector):
     def _list_counts(self) -> Iterator[tuple[str, str, Callable[[CapSum], float]]]:
         yield "reservations_max", "Reservations in the ledger that has the most.", lambda sum_: sum_.max_reservations
         if self._has_age:
-            help_text = "Time since the last observation of the ledger that was not observed for the longest."
+            help_text = "Age of the oldest ledger in this process: the time since it was last read or written."
             yield "sync_age_seconds", help_text, lambda sum_: sum_.max_age
 
 
