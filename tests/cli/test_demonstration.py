@@ -2,11 +2,15 @@
 
 import http.server
 import json
+import socket
 import ssl
+import struct
+import threading
 from datetime import UTC, datetime
 from ipaddress import ip_address
 from pathlib import Path
 from threading import Thread
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
@@ -19,8 +23,10 @@ from tallygate.cli.demo.demonstration import (
     create_review,
     format_kubectl_output,
 )
+from tallygate.cli.demo.small_cluster import SmallCluster
 from tallygate_certs.certificate_names import CertificateNames
 from tallygate_certs.renewal import issue
+from tests.server.process import eventually
 
 
 def create_invalid_response(*messages: str) -> dict[str, object]:
@@ -88,3 +94,16 @@ class _FailingHandler(http.server.BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- likewise
         """Log nothing."""
+
+
+def test_a_client_that_ends_during_a_request_is_no_error(capfd: pytest.CaptureFixture[str]) -> None:
+    """Reset connections whose request has no end yet, as the server of the pages does when it stops."""
+    before = threading.active_count()
+    with SmallCluster() as cluster:
+        url = urlsplit(cluster.url)
+        for _ in range(10):
+            with socket.create_connection((url.hostname, url.port)) as connection:
+                connection.sendall(b"POST /apis HTTP/1.1\r\nContent-Length: 9\r\n\r\n{")
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        assert eventually(lambda: threading.active_count() <= before + 1)
+    assert capfd.readouterr().err == ""

@@ -9,6 +9,7 @@ the server of asks.
 import base64
 import json
 import os
+import signal
 import subprocess
 import tarfile
 import time
@@ -129,7 +130,10 @@ def _run_container(cluster: Cluster, deployment: str, root: Path) -> Iterator[Ca
         try:
             yield lambda: log.read_text(encoding="utf-8", errors="replace")[-_SHOWN_LOG:]
         finally:
-            process.kill()  # `unshare` ignores SIGTERM, and kills the gate with itself
+            # The program has changed its user, which clears the signal that it would get at the end of `unshare`.
+            for child in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text(encoding="ascii").split():
+                os.kill(int(child), signal.SIGKILL)
+            process.kill()
 
 
 def _mount(cluster: Cluster, pod: Mapping[str, Any], container: Mapping[str, Any], root: Path) -> None:

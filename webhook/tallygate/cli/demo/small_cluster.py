@@ -6,6 +6,7 @@ nothing and is bound to this machine.
 
 import json
 import secrets
+import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -43,9 +44,7 @@ class SmallCluster:
         critical = _create("PriorityClass", "system-node-critical", value=2_000_001_000)
         lists["/apis/scheduling.k8s.io/v1/priorityclasses"] = [critical]
         handler = type("Handler", (_Handler,), {"lists": lists, "tokens": self.tokens, "over": self._over})
-        self._server = ThreadingHTTPServer((_HOST, 0), handler)
-        self._server.daemon_threads = True
-        self._server.block_on_close = False
+        self._server = _Server((_HOST, 0), handler)
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 
     @property
@@ -64,6 +63,16 @@ class SmallCluster:
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Print nothing of a client that ends during a request, as the server of the pages does at the end."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):
