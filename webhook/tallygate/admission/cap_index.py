@@ -406,7 +406,7 @@ class CapIndex:
         return not self._ends or self._count_ended(now) == self._ended
 
     def find_changed_limits(self, before: "CapIndex") -> frozenset[str] | None:
-        """Return the keys of the caps that limit otherwise than in an index of before.
+        """Return the keys of the caps whose limits differ from those of an earlier index.
 
         None if more than capacities has changed, so that anything may differ.
         """

@@ -12,9 +12,9 @@ Claims are compared in the same way by `claims_revision`, and their devices by t
 after a change of slices, too. A claim that kube-scheduler made for a pod may be counted with
 any amount up to its charge if it or the pod has changed since: the ledger counts one of the two, or for a moment both.
 
-A reservation is in flight while its pod or claim does not exist, or has changed after the revision. Otherwise the
-recount should have released the reservation of a creation, and the reservation of an update must be based on the charge
-of its consumer (docs/design/caps.md, rule 4).
+A reservation may still be needed while its pod or claim does not exist, or has changed after the revision. Otherwise
+the recount should have released the reservation of a creation, and the reservation of an update must be based on the
+charge of its consumer (docs/design/caps.md, rule 4).
 """
 
 from collections import Counter

@@ -446,7 +446,7 @@ def _check_disruption_budgets(facts: GateFacts, deployment: GateDeployment) -> I
                 "replica never ends"
                 if deployment.status.ready_replicas >= deployment.spec.replicas
                 else f"{deployment.status.ready_replicas} of {deployment.spec.replicas} replicas are ready, and the "
-                f"PodDisruptionBudget {budget.metadata.name} lets none of them go"
+                f"PodDisruptionBudget {budget.metadata.name} allows no disruption"
             )
 
 

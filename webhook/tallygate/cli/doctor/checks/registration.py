@@ -59,7 +59,7 @@ def check_registered(facts: GateFacts) -> check_result.CheckResult:
         elif not webhook_match.has_webhook_for(configuration, webhook_match.CREATE_POD):
             results.append(
                 check_result.create_failure(
-                    f"the {kind} {CONFIGURATION_NAME} does not speak of pods",
+                    f"the {kind} {CONFIGURATION_NAME} selects no pods",
                     *_list_rule_fixes(facts, kind, configuration),
                 )
             )
@@ -125,7 +125,7 @@ def check_rules(facts: GateFacts) -> check_result.CheckResult:
 @check_result.check(
     "conditions",
     "No label of an object and no condition lets a request past",
-    "FAIL: an objectSelector; WARN: conditions that are not ours, matchPolicy Exact",
+    "FAIL: an objectSelector; WARN: conditions that the gate does not register, matchPolicy Exact",
 )
 def check_conditions(facts: GateFacts) -> check_result.CheckResult:
     results = [
@@ -137,7 +137,7 @@ def check_conditions(facts: GateFacts) -> check_result.CheckResult:
     return _require_registration(
         facts,
         check_result.combine_results(
-            results, check_result.create_pass("nothing that a tenant writes decides whether we are asked")
+            results, check_result.create_pass("nothing that a tenant writes decides whether the gate is asked")
         ),
     )
 
