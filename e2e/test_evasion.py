@@ -120,8 +120,8 @@ def test_server_side_apply_by_another_manager_creates_nothing_more(site: Site, f
 
 
 _NAMES = {
-    "a letter of another alphabet": ("example.com/d\u043engle", "is no name for a resource"),
-    "a letter without width": ("example.com/don\u200bgle", "is no name for a resource"),
+    "a letter of another alphabet": ("example.com/d\u043engle", "is not a name for a resource"),
+    "a letter without width": ("example.com/don\u200bgle", "is not a name for a resource"),
     "a name on the pod as a whole": ("", "cannot be set for a pod as a whole"),
 }
 

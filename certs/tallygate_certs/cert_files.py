@@ -90,7 +90,7 @@ def _read(path: Path) -> bytes:
     except OSError as error:
         raise CertsError(f"{path}: {error.strerror}; `tallygate certs issue` makes it") from None
     if len(content) > _MAX_FILE_BYTES:
-        raise CertsError(f"{path}: larger than 1 MiB; this is no certificate")
+        raise CertsError(f"{path}: larger than 1 MiB; this is not a certificate")
     return content
 
 

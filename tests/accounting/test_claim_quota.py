@@ -93,7 +93,7 @@ _PODS: dict[str, tuple[Pod, Mapping[str, str], dict[str, int]]] = {
         CLASSES,
         {BY_CLASS: 5, BY_CLASS_RESOURCE: 5},
     ),
-    "overhead is no device": (
+    "overhead is not a device": (
         pod(container("a", None, {GPU: 1}), overhead={GPU: 1}),
         CLASSES,
         {BY_CLASS: 1, BY_CLASS_RESOURCE: 1},

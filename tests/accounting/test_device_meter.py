@@ -107,7 +107,7 @@ _UNDECIDED: dict[str, tuple[str, str, KnownDevice | None, str]] = {
     "a slice published it before": (H100, "", publish(**MODEL)._replace(is_published=False), "no ResourceSlice"),
     "its expression fails": (H100, "", publish(), "gpu.example.com/node-1/gpu-0 is undecided: no such key"),
     "its capacity is invalid": ("", "memory", publish(**capacity(memory="much")), "is undecided"),
-    "it is no device": ("", "memory", KnownDevice(b'{"capacity": 1}', is_published=True), "is undecided"),
+    "it is not a device": ("", "memory", KnownDevice(b'{"capacity": 1}', is_published=True), "is undecided"),
 }
 
 

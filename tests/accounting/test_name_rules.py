@@ -174,8 +174,8 @@ MESSAGES = (
     ("two slashes are named", "example.com/a/b", NameContext.CONTAINER, "has more than one slash"),
     ("a missing domain is named", "/gpu", NameContext.CONTAINER, "'/gpu' has no domain"),
     ("a missing name is named", "example.com/", NameContext.CONTAINER, "'example.com/' has no name"),
-    ("a bad domain is shown", "Example.com/gpu", NameContext.CONTAINER, "'Example.com' is no domain"),
-    ("a bad name is shown", "example.com/my gpu", NameContext.CONTAINER, "'my gpu' is no name for a resource"),
+    ("a bad domain is shown", "Example.com/gpu", NameContext.CONTAINER, "'Example.com' is not a domain"),
+    ("a bad name is shown", "example.com/my gpu", NameContext.CONTAINER, "'my gpu' is not a name for a resource"),
     (
         "a long name has the maximal length",
         "x.io/" + "g" * 64,

@@ -156,8 +156,8 @@ def test_no_object_crashes_the_reader(content: Any) -> None:
         pytest.param({"groups": [{"template": {}}], "limit": 9}, [(4, 0)], id="the smaller one may be the default"),
         pytest.param({"groups": [{"template": {}, "replicas": -5}]}, [(0, 0)], id="a negative number counts as none"),
         pytest.param({"groups": [{"template": {}, "replicas": "3"}]}, [(12, 0)], id="a text with a number counts"),
-        pytest.param({"groups": [{"template": {}, "replicas": [3]}]}, [(4, 0)], id="a list is no number"),
-        pytest.param({"groups": [{"template": {}, "replicas": True}]}, [(4, 0)], id="true is no number"),
+        pytest.param({"groups": [{"template": {}, "replicas": [3]}]}, [(4, 0)], id="a list is not a number"),
+        pytest.param({"groups": [{"template": {}, "replicas": True}]}, [(4, 0)], id="true is not a number"),
         pytest.param(
             {"groups": [{"template": {}, "replicas": 10**30}]},
             [(4 * (2**31 - 1), 0)],

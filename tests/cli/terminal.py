@@ -3,6 +3,7 @@
 import fcntl
 import os
 import pty
+import select
 import struct
 import subprocess
 import sys
@@ -56,7 +57,7 @@ def answer_in_terminal(arguments: list[str], answers: Mapping[str, str], folder:
     screen, seen = b"", 0
     for question, answer in answers.items():
         while (found := screen.find(question.encode(), seen)) < 0:
-            more = _read(master)
+            more = _read(master, f"{question!r} is not asked: {screen.decode()}")
             assert more, f"{question!r} is not asked: {screen.decode()}"
             screen += more
         seen = found + len(question)
@@ -68,8 +69,10 @@ def answer_in_terminal(arguments: list[str], answers: Mapping[str, str], folder:
     return code, screen.decode().replace("\r\n", "\n")
 
 
-def _read(terminal: int) -> bytes:
-    """Return the available output; nothing after the other side has closed, which Linux reports as an error."""
+def _read(terminal: int, problem: str = "the command neither writes nor ends") -> bytes:
+    """Wait for output, and return it; nothing after the other side has closed, which Linux reports as an error."""
+    ready, _, _ = select.select([terminal], [], [], _SECONDS)
+    assert ready, problem
     try:
         return os.read(terminal, 65536)
     except OSError:

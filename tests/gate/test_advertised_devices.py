@@ -184,7 +184,7 @@ FIRST = "[0].exactly.selectors[0].cel.expression: "
             [FIRST + f'no device of class gpu passes selector `{MODEL}.startsWith("b")`'],
             id="another condition",
         ),
-        pytest.param([select("this is no expression")], [], id="what the API server rejects"),
+        pytest.param([select("this is not an expression")], [], id="what the API server rejects"),
     ],
 )
 def test_a_claim_is_compared_with_the_published_devices(requests: list[Object], expected: list[str]) -> None:

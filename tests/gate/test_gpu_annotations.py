@@ -68,9 +68,9 @@ def test_pods_with_equal_resources_and_other_annotations_count_differently() -> 
 @pytest.mark.parametrize(
     ("annotations", "message"),
     [
-        pytest.param({FRACTION: "half"}, '"half" is no amount: write a decimal number, as in 0.5', id="fraction"),
+        pytest.param({FRACTION: "half"}, '"half" is not an amount: write a decimal number, as in 0.5', id="fraction"),
         pytest.param(
-            {FRACTION: "1", COUNT: "x"}, '"x" is no amount: write a whole number from 1 on, as in 2', id="count"
+            {FRACTION: "1", COUNT: "x"}, '"x" is not an amount: write a whole number from 1 on, as in 2', id="count"
         ),
     ],
 )
@@ -175,4 +175,4 @@ def test_workloads_are_reported_once() -> None:
 def test_a_limit_of_0_allows_no_pod_with_the_annotation() -> None:
     fixture = GateFixture(f"{GPUS}---{NONE}")
     assert "The cap allows none in this namespace" in read_message(fixture, create_pod("u1", {FRACTION: "0.5"}))
-    assert "no amount" in read_message(fixture, create_pod("u2", {FRACTION: "half"}))
+    assert "is not an amount" in read_message(fixture, create_pod("u2", {FRACTION: "half"}))

@@ -69,7 +69,7 @@ def test_an_amount_that_a_node_will_get_counts_as_advertised(amount: str, labels
         pytest.param("8", {"pool": "other"}, id="a selector that no node matches"),
         pytest.param("0", {"pool": "sim"}, id="zero"),
         pytest.param("{fromLabel: ips}", {"pool": "sim"}, id="a label that the node does not have"),
-        pytest.param("{fromLabel: ips}", {"pool": "sim", "ips": "many"}, id="a label that is no amount"),
+        pytest.param("{fromLabel: ips}", {"pool": "sim", "ips": "many"}, id="a label that is not an amount"),
     ],
 )
 def test_an_amount_that_no_node_gets_is_not_advertised(amount: str, labels: dict[str, str]) -> None:

@@ -70,12 +70,12 @@ def test_any_other_path_is_not_found_with_a_status_in_json(path: str) -> None:
 
 
 FAILURES = {
-    "no review": (b"{}", 400, "review", "the body is no review"),
-    "no JSON": (b"hello", 400, "review", "the body is no review"),
-    "nothing": (b"", 400, "review", "the body is no review"),
-    "not UTF-8": (b'{"request":{"uid":"\xff"}}', 400, "review", "the body is no review"),
-    "nested too deep": (b"[" * 100_000, 400, "review", "the body is no review"),
-    "nested too deep in an unknown field": (b'{"x":' + b"[" * 100_000, 400, "review", "the body is no review"),
+    "no review": (b"{}", 400, "review", "the body is not a review"),
+    "no JSON": (b"hello", 400, "review", "the body is not a review"),
+    "nothing": (b"", 400, "review", "the body is not a review"),
+    "not UTF-8": (b'{"request":{"uid":"\xff"}}', 400, "review", "the body is not a review"),
+    "nested too deep": (b"[" * 100_000, 400, "review", "the body is not a review"),
+    "nested too deep in an unknown field": (b'{"x":' + b"[" * 100_000, 400, "review", "the body is not a review"),
     "a gate that cannot decide": (create_review("undecided"), 500, "undecided", "the ledger did not answer"),
     "a gate that crashes": (create_review("crash"), 500, "crash", "its log has the cause"),
 }

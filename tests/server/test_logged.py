@@ -179,7 +179,7 @@ def test_no_text_of_a_review_with_a_wrong_type_is_logged(instead: object, server
     with server.client() as client:
         for path in _list_text_paths(review):
             if "limits" in path or "requests" in path:
-                continue  # the reason quotes what is no quantity
+                continue  # the reason quotes what is not a quantity
             _post(client, json.dumps(_replace_at(review, path, instead)).encode())
         _post(client, json.dumps(last).encode())
     assert eventually(lambda: last["request"]["uid"] in server.log)

@@ -53,7 +53,7 @@ class TinyGate:
         try:
             request = _DECODER.decode(body).request
         except (RecursionError, ValueError) as error:
-            raise ReviewError(f"the body is no review: {error}") from None
+            raise ReviewError(f"the body is not a review: {error}") from None
         verdict = self._verdict(request.name, request.uid)
         response = {"uid": request.uid, "allowed": verdict == "allow", "warnings": [phase.value]}
         answer = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}

@@ -154,7 +154,7 @@ def test_whole_pages(name: str, quantity: str, *, whole: bool) -> None:
         (HUGE, "3Mi", "3Mi is not a whole number of pages of 2Mi: use 2Mi or 4Mi"),
         (HUGE, "1", "1 is not a whole number of pages of 2Mi: use 0 or 2Mi"),
         (HUGE, "-3Mi", "-3Mi is not a whole number of pages of 2Mi: use 0"),
-        ("hugepages-foo", "1Mi", "'foo' is no page size; write one as in hugepages-2Mi"),
+        ("hugepages-foo", "1Mi", "'foo' is not a page size; write one as in hugepages-2Mi"),
     ],
 )
 def test_the_message_suggests_whole_pages(name: str, quantity: str, advice: str) -> None:

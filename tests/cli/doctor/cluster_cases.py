@@ -150,7 +150,7 @@ CASES: Cases = {
         {"policies": PUBLISHED, "replicas": UNAVAILABLE},
         {"node-resources": UNKNOWN, "replicas": UNKNOWN, "policies": UNKNOWN, "watches": UNKNOWN, "ledgers": UNKNOWN},
     ),
-    "an annotation is no list of amounts": (
+    "an annotation is not a list of amounts": (
         {"policies": ANNOTATED, "namespaces": annotate("many GPUs")},
         {"limit-annotations": WARN},
     ),

@@ -153,7 +153,7 @@ def test_an_option_chooses_the_rules_whatever_version_the_cluster_has(
 def test_the_option_names_the_versions_whose_rules_are_known(text: str) -> None:
     result = CliRunner().invoke(root, [*_ARGUMENTS, "--kubernetes", text])
     assert result.exit_code == 2
-    assert f"{text!r} is no version whose rules are known here; there are 1.36, 1.37, 1.38" in result.stderr
+    assert f"{text!r} is not a version whose rules are known here; there are 1.36, 1.37, 1.38" in result.stderr
 
 
 def test_a_snapshot_has_the_version_of_its_cluster(tmp_path: Path) -> None:

@@ -182,12 +182,12 @@ def _describe_malformed(name: str, detail: str) -> str:
         return f"the {part} of this resource name is too long: it {detail.partition(' part ')[2]}"
     if part == "domain":
         return (
-            f"{_quote(text)} is no domain for a resource name; use lower-case letters, digits, '-' and '.', with a "
+            f"{_quote(text)} is not a domain for a resource name; use lower-case letters, digits, '-' and '.', with a "
             "letter or digit at both ends of each part, as in example.com"
         )
     return (
-        f"{_quote(text)} is no name for a resource; use letters, digits, '-', '_' and '.', with a letter or digit at "
-        "both ends, as in gpu or mig-1g.5gb"
+        f"{_quote(text)} is not a name for a resource; use letters, digits, '-', '_' and '.', with a letter or digit "
+        "at both ends, as in gpu or mig-1g.5gb"
     )
 
 
@@ -214,7 +214,7 @@ def _describe_not_extended(name: str) -> str:
         return f"{_quote(name)} is a name for quotas; a container requests {_quote(bare)}"
     if not names.find_qualified_name_errors(name):
         return "the domain of an extended resource has 244 bytes at most, so that a quota can put 'requests.' before it"
-    return f"{_quote(name)} is no name for an extended resource; write <domain>/<name>, as in example.com/gpu"
+    return f"{_quote(name)} is not a name for an extended resource; write <domain>/<name>, as in example.com/gpu"
 
 
 def _quote(name: str) -> str:

@@ -29,7 +29,9 @@ class Percent(int):
         """
         match = _PERCENT.fullmatch(text)
         if match is None:
-            raise PercentError("is no percentage; write a number with up to three decimals and %, as in 25% or 12.5%")
+            raise PercentError(
+                "is not a percentage; write a number with up to three decimals and %, as in 25% or 12.5%"
+            )
         whole, decimals = match.groups()
         thousandths = cls(int(whole) * _UNIT + int((decimals or "").ljust(_DECIMALS, "0")))
         if thousandths > MAX_PERCENT * _UNIT:

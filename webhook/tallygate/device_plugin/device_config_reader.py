@@ -176,7 +176,7 @@ _MAX_CHECKS: Final = 100
 def _check_number(least: int, most: int, subject: str, text: str) -> None:
     is_whole = text.isascii() and text.isdigit() and len(text) <= len(str(most))
     if not (is_whole and least <= int(text) <= most):
-        message = f"{quote_text(text)} is no {subject}; write a whole number from {least} to {most}"
+        message = f"{quote_text(text)} is not a {subject}; write a whole number from {least} to {most}"
         raise FormatError(policy_codes.BAD_QUANTITY, message)
 
 
@@ -221,7 +221,8 @@ def _check_device_path(text: str) -> None:
 def _check_absolute_path(text: str) -> None:
     if not text.startswith("/") or not text.isprintable() or ".." in text.split("/") or text == "/":
         raise FormatError(
-            policy_codes.BAD_PATH, f"{quote_text(text)} is no absolute path without '..'; write one as in /dev/ttyUSB0"
+            policy_codes.BAD_PATH,
+            f"{quote_text(text)} is not an absolute path without '..'; write one as in /dev/ttyUSB0",
         )
 
 
@@ -284,7 +285,7 @@ def _check_variable(text: str) -> None:
     if not _VARIABLE.fullmatch(text):
         raise FormatError(
             policy_codes.BAD_NAME,
-            f"{quote_text(text)} is no name of an environment variable; write one as in DONGLE_PATHS",
+            f"{quote_text(text)} is not a name of an environment variable; write one as in DONGLE_PATHS",
         )
 
 
@@ -293,7 +294,7 @@ def _check_cdi_name(text: str) -> None:
     if not _CDI_NAME.fullmatch(text):
         raise FormatError(
             policy_codes.BAD_NAME,
-            f"{quote_text(text)} is no name of a CDI device; write vendor/class=name, as in example.com/fpga={{id}}",
+            f"{quote_text(text)} is not a name of a CDI device; write vendor/class=name, as in example.com/fpga={{id}}",
         )
 
 

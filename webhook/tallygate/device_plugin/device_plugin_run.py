@@ -164,8 +164,8 @@ def run_device_plugin(resources: Sequence[DeviceResource], settings: PluginSetti
     """
     if not settings.folder.is_dir():
         raise DevicePluginError(
-            f"{settings.folder} is no folder here; mount the kubelet's folder of device plugins there, or name it by "
-            "--kubelet-folder"
+            f"{settings.folder} is not a folder here; mount the kubelet's folder of device plugins there, or name it "
+            "by --kubelet-folder"
         )
     telemetry = DeviceTelemetry(DeviceMetrics(resource.name for resource in resources), log)
     stop, wake, changed = threading.Event(), threading.Event(), threading.Event()

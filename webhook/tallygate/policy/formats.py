@@ -228,7 +228,8 @@ def check_label_key(text: str) -> None:
             "write letters, digits, '-', '_' and '.', with a domain and '/' before it or not, as in example.com/team"
         )
         raise FormatError(
-            policy_codes.BAD_LABEL, f"{quote_text(text)} is no label key: {errors[0].partition(' (e.g.')[0]}; {advice}"
+            policy_codes.BAD_LABEL,
+            f"{quote_text(text)} is not a label key: {errors[0].partition(' (e.g.')[0]}; {advice}",
         )
 
 
@@ -370,14 +371,15 @@ def check_node_count(text: str) -> None:
 def check_weight(text: str) -> None:
     if not _WEIGHT.fullmatch(text) or not 1 <= int(text) <= MAX_WEIGHT:
         raise FormatError(
-            policy_codes.BAD_QUANTITY, f"{quote_text(text)} is no weight; write a whole number from 1 to {MAX_WEIGHT}"
+            policy_codes.BAD_QUANTITY,
+            f"{quote_text(text)} is not a weight; write a whole number from 1 to {MAX_WEIGHT}",
         )
 
 
 def check_default_amount(text: str) -> None:
     """Check the default of a factor: a whole number from 1 on."""
     if not _WEIGHT.fullmatch(text) or not 1 <= int(text) <= MAX_WEIGHT:
-        message = f"{quote_text(text)} is no default; write a whole number from 1 to {MAX_WEIGHT}"
+        message = f"{quote_text(text)} is not a default; write a whole number from 1 to {MAX_WEIGHT}"
         raise FormatError(policy_codes.BAD_QUANTITY, message)
 
 
@@ -386,7 +388,7 @@ def check_end_time(text: str) -> None:
     try:
         parse_end_time(text)
     except TimeError as error:
-        raise FormatError(policy_codes.BAD_TIME, f"{quote_text(text)} is no end: {error}") from error
+        raise FormatError(policy_codes.BAD_TIME, f"{quote_text(text)} is not an end: {error}") from error
 
 
 def check_period(text: str) -> None:

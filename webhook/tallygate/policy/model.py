@@ -494,7 +494,7 @@ class CountDefinition(Written, frozen=True):
     """GPUs that pods request by annotations of KAI-Scheduler and Run:ai and by no resource, each ×
     gpu-fraction-num-devices. gpu-fraction: thousandths of a GPU. gpu-memory: MiB, also of
     nvidia.com/container.NAME.gpu-memory.request. The amount is added to that of the weights. A pod with an annotation
-    that is no amount is denied. Left out: annotations count nothing."""
+    that is not an amount is denied. Left out: annotations count nothing."""
     factors: Annotated[
         tuple[
             Annotated[

@@ -191,7 +191,7 @@ def _find_whole_problem(text: str) -> str | None:
 
 def _find_unit_problem(text: str) -> str | None:
     try:
-        return None if Quantity.parse(text).sign > 0 else f"{text} is no size of a chunk; write one such as 100Gi"
+        return None if Quantity.parse(text).sign > 0 else f"{text} is not a size of a chunk; write one such as 100Gi"
     except QuantityError:
         return None
 

@@ -57,7 +57,7 @@ def _parse_seconds(text: str, most: int, most_in_days: str) -> int:
         raise PeriodError("is not a period; write hours, minutes and seconds, as in 15m or 1h30m")
     seconds = sum(int(number or 0) * unit for number, unit in zip(match.groups(), _SECONDS, strict=True))
     if not seconds:
-        raise PeriodError(f"is no time; write a period from 1s to {format_period(most)}, as in 15m")
+        raise PeriodError(f"is not a time; write a period from 1s to {format_period(most)}, as in 15m")
     if seconds > most:
         raise PeriodError(f"is more than {most_in_days}; write a period up to {format_period(most)}, as in 15m")
     return seconds

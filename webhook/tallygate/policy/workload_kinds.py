@@ -82,7 +82,7 @@ def _split(text: str) -> Iterator[PathStep]:
         is_joined = bool(match and offset and match["field"] and text[offset] != ".")
         if match is None or is_first_wrong or is_joined:
             example = "write field names with dots between them, such as spec.template"
-            raise PathError(offset, f"{text[offset:] or 'an empty text'} is no step of a path: {example}")
+            raise PathError(offset, f"{text[offset:] or 'an empty text'} is not a step of a path: {example}")
         if match["items"]:
             yield Wildcard.ITEMS
         elif match["values"]:

@@ -349,7 +349,7 @@ def _create_invalid_annotation_problem(
 ) -> Problem:
     value = ((pod.metadata.annotations if pod.metadata else None) or {}).get(annotation, "")
     text = (
-        f"cap {cap.definition.name} counts {resource} by annotations, and {quote_text(value)} is no amount: write "
+        f"cap {cap.definition.name} counts {resource} by annotations, and {quote_text(value)} is not an amount: write "
         f"{describe_form(annotation)}"
     )
     return Problem(

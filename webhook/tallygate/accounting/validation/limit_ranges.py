@@ -178,7 +178,7 @@ def _check_type(path: str, limit_type: str, *, is_repeated: bool) -> list[Proble
     details = find_qualified_name_errors(limit_type)
     if not details and "/" not in limit_type and limit_type not in _STANDARD_TYPES:
         details = ("must be a standard limit type or fully qualified",)
-    message = f"{limit_type!r} is no type of limit; use {', '.join(_STANDARD_TYPES)}"
+    message = f"{limit_type!r} is not a type of limit; use {', '.join(_STANDARD_TYPES)}"
     value = encode_go_json(limit_type)
     problems = [
         Problem(path, kubernetes_codes.LIMIT_TYPE_UNKNOWN, Reason.INVALID, message, detail, value) for detail in details

@@ -406,7 +406,7 @@ def _describe_not_whole_pages(name: str, quantity: Quantity) -> str:
     """Return the message for a fraction of a page, with the nearest whole pages."""
     size, page = _parse_page_size(name), name.removeprefix(HUGEPAGES_PREFIX)
     if not size:
-        return f"{page!r} is no page size; write one as in hugepages-2Mi"
+        return f"{page!r} is not a page size; write one as in hugepages-2Mi"
     above = -(-quantity.value() // size) * size
     suggestions = [Quantity(amount, format=Format.BINARY_SI).text for amount in (above - size, above) if amount >= 0]
     return f"{quantity} is not a whole number of pages of {page}: use {' or '.join(suggestions or ['0'])}"

@@ -136,7 +136,9 @@ def _create_unreadable_problem(path: str, token: bytes, error: QuantityError) ->
     """Return the problem of a value that cannot be parsed, with its text cut to `_MAX_SHOWN_BYTES`."""
     text = token[:_MAX_SHOWN_BYTES].decode("utf-8", "replace") + ("…" if len(token) > _MAX_SHOWN_BYTES else "")
     if isinstance(error, QuantityTooLargeError):
-        return Problem(path, TOO_LARGE, Reason.INVALID, f"{text} is no quantity that can be counted: {error}", "", text)
+        return Problem(
+            path, TOO_LARGE, Reason.INVALID, f"{text} is not a quantity that can be counted: {error}", "", text
+        )
     suggestions = " or ".join(suggest_quantities(text.strip('"')))
     advice = (
         f"did you mean {suggestions}?"

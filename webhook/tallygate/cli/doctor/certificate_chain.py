@@ -168,7 +168,7 @@ def _find_trust_failure(address: tuple[str, int], host: str, bundle: bytes) -> s
     try:
         context = ssl.create_default_context(cadata=bundle.decode("ascii") if bundle else None)
     except (ssl.SSLError, ValueError):
-        return "caBundle is no certificate"
+        return "caBundle is not a certificate"
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # as in Go: every certificate in the bundle is a trust anchor
     try:
         with (

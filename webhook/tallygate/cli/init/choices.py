@@ -81,7 +81,7 @@ def parse_amounts(text: str) -> tuple[int, ...]:
     words = [word.strip() for word in text.split(",")]
     if not all(map(_AMOUNT.fullmatch, words)) or max(map(int, words)) > MAX_AMOUNT:
         advice = f"write whole numbers from 1 to {MAX_AMOUNT:,}, as in 1,2,4,8"
-        raise click.BadParameter(f"{quote_text(text)} is no list of amounts; {advice}")
+        raise click.BadParameter(f"{quote_text(text)} is not a list of amounts; {advice}")
     if len(words) > _MAX_AMOUNTS:
         raise click.BadParameter(f"{len(words)} amounts are more than {_MAX_AMOUNTS}")
     return tuple(sorted(set(map(int, words))))

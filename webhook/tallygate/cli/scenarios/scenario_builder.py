@@ -281,7 +281,9 @@ def _complete_devices(
     for name in names:
         if not all(parse_device(name)):
             raise _create_error(
-                source, policy_codes.BAD_NAME, f"{name} is no device; write DRIVER/POOL/DEVICE, as in a ResourceSlice"
+                source,
+                policy_codes.BAD_NAME,
+                f"{name} is not a device; write DRIVER/POOL/DEVICE, as in a ResourceSlice",
             )
     return replace(written, names=names or tuple(_simulate_devices(written.devices)))
 
@@ -413,7 +415,7 @@ class _ScenarioBuilder:
             hint = format_suggestion(name, known_names) or (
                 f"; there is {', '.join(known_names[:5])}" if known_names else ""
             )
-            self._report(node, policy_codes.UNKNOWN_VALUE, f"{quote_text(name)} is no {noun} here{hint}")
+            self._report(node, policy_codes.UNKNOWN_VALUE, f"{quote_text(name)} is not a {noun} here{hint}")
 
     def _report(self, node: Node, code: str, message: str) -> None:
         self.findings.append(LintFinding.create(self._create_source(node), code, Severity.ERROR, message))

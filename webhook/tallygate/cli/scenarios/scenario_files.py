@@ -53,12 +53,14 @@ def get_scenario_language() -> DocumentSchema:
 
 def _check_path(text: str) -> None:
     if not (text.strip() and text.isprintable()):
-        raise FormatError(UNREADABLE, f"{quote_text(text)!a} is no path; write one as in ../caps.yaml")
+        raise FormatError(UNREADABLE, f"{quote_text(text)!a} is not a path; write one as in ../caps.yaml")
 
 
 def _check_count(text: str) -> None:
     if not (text.isascii() and text.isdigit()) or len(text) > len(str(MAX_PODS)) or int(text) > MAX_PODS:
-        raise FormatError(BAD_QUANTITY, f"{quote_text(text)} is no number of pods here; write one from 0 to {MAX_PODS}")
+        raise FormatError(
+            BAD_QUANTITY, f"{quote_text(text)} is not a number of pods here; write one from 0 to {MAX_PODS}"
+        )
 
 
 def _check_duration(text: str) -> None:
@@ -74,14 +76,14 @@ def _check_time(text: str) -> None:
     try:
         parse_time(text)
     except TimeError as error:
-        raise FormatError(BAD_TIME, f"{quote_text(text)} is no time: {error}") from error
+        raise FormatError(BAD_TIME, f"{quote_text(text)} is not a time: {error}") from error
 
 
 def _check_cidr(text: str) -> None:
     try:
         ip_network(text, strict=False)
     except ValueError:
-        message = f"{quote_text(text)} is no range of addresses; write one as in 10.1.2.0/26"
+        message = f"{quote_text(text)} is not a range of addresses; write one as in 10.1.2.0/26"
         raise FormatError(BAD_QUANTITY, message) from None
 
 

@@ -61,7 +61,7 @@ def _read_kubernetes_version(_: click.Context, __: click.Parameter, text: str | 
     version = find_modelled(text) if text is not None else None
     if text is not None and version is None:
         modelled = ", ".join(map(str, MODELLED_VERSIONS))
-        raise click.BadParameter(f"{text!r} is no version whose rules are known here; there are {modelled}")
+        raise click.BadParameter(f"{text!r} is not a version whose rules are known here; there are {modelled}")
     return version
 
 

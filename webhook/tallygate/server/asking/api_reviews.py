@@ -97,7 +97,7 @@ class ReviewClient(Generic[S]):
             review: _Review[S] = self._decoder.decode(response.body)
         except (ValueError, RecursionError):
             # Neither the text of the error nor the body is quoted: the API server sends back the token of a review.
-            detail = f"the answer to the creation of {self._resource} is no review"
+            detail = f"the answer to the creation of {self._resource} is not a review"
             raise self._create_error("the API server's answer cannot be read", detail, None) from None
         return review.status
 

@@ -112,7 +112,7 @@ def _read_file(path: Path) -> bytes:
     except OSError as error:
         raise CertificateError(f"{path}: {error.strerror}") from None
     if len(content) > _MAX_FILE_BYTES:
-        raise CertificateError(f"{path}: larger than 1 MiB; this is no certificate")
+        raise CertificateError(f"{path}: larger than 1 MiB; this is not a certificate")
     return content
 
 

@@ -161,7 +161,7 @@ _CAP_GLOB = re.compile(r"[a-z0-9.*?-]+")
 def _check_receiver_name(text: str) -> None:
     if not _RECEIVER_NAME.fullmatch(text):
         message = (
-            f"{quote_text(text)} is no name of a receiver; write lowercase letters, digits and '-', as in platform"
+            f"{quote_text(text)} is not a name of a receiver; write lowercase letters, digits and '-', as in platform"
         )
         raise FormatError(policy_codes.BAD_NAME, message)
 
@@ -172,7 +172,7 @@ def _check_secret_file(text: str) -> None:
         message = "this is an address, which is a secret; write the path of a file that has it, as a Secret is mounted"
         raise FormatError(policy_codes.BAD_PATH, message)
     if not text or not text.isprintable():
-        message = f"{quote_text(text)} is no path of a file; write one as in /etc/tallygate/notify/slack"
+        message = f"{quote_text(text)} is not a path of a file; write one as in /etc/tallygate/notify/slack"
         raise FormatError(policy_codes.BAD_PATH, message)
 
 
@@ -185,14 +185,16 @@ def _check_cap_pattern(text: str) -> None:
 
 def _check_cluster_name(text: str) -> None:
     if not text.isprintable() or not text.strip():
-        raise FormatError(policy_codes.BAD_NAME, f"{quote_text(text)} is no name of a cluster; write one as in prod-eu")
+        raise FormatError(
+            policy_codes.BAD_NAME, f"{quote_text(text)} is not a name of a cluster; write one as in prod-eu"
+        )
 
 
 def _check_message_count(text: str) -> None:
     is_whole = text.isascii() and text.isdigit() and len(text) <= len(str(MAX_AT_MOST))
     if not (is_whole and 1 <= int(text) <= MAX_AT_MOST):
         message = (
-            f"{quote_text(text)} is no number of messages in an hour; write a whole number from 1 to {MAX_AT_MOST}"
+            f"{quote_text(text)} is not a number of messages in an hour; write a whole number from 1 to {MAX_AT_MOST}"
         )
         raise FormatError(policy_codes.BAD_QUANTITY, message)
 

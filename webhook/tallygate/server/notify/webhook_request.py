@@ -202,7 +202,9 @@ def _read_headers(path: Path) -> list[tuple[str, str]]:
             continue
         value = value.strip()
         if not colon or not _HEADER_NAME.fullmatch(name) or not (value.isascii() and value.isprintable()):
-            raise NotifyError(f"headersFile {path}:{number}: it is no header; write it as in Authorization: Bearer …")
+            raise NotifyError(
+                f"headersFile {path}:{number}: it is not a header; write it as in Authorization: Bearer …"
+            )
         if name.lower() in _OWN_HEADERS:
             raise NotifyError(f"headersFile {path}:{number}: {name} is set by the gate; remove it")
         headers.append((name, value))

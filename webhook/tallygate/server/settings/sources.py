@@ -126,7 +126,7 @@ def _parse_file(path: Path) -> Any:
     with path.open("rb") as file:
         content = file.read(_MAX_FILE_BYTES + 1)
     if len(content) > _MAX_FILE_BYTES:
-        raise ValueError("larger than 1 MiB; this is no settings file")
+        raise ValueError("larger than 1 MiB; this is not a settings file")
     if path.suffix == ".toml":
         return tomllib.loads(content.decode())
     if path.suffix in {".yaml", ".yml", ".json"}:

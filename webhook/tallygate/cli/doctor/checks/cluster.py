@@ -209,7 +209,7 @@ def _format_node_patch(facts: GateFacts, user: OpaqueNameUser) -> str:
 @check_result.check(
     "limit-annotations",
     "Annotations of namespaces that are to set limits do so, and a gate admitted them",
-    "WARN: an annotation is no list of amounts, gives more than its cap allows, is for no cap that reads it, or no "
+    "WARN: an annotation is not a list of amounts, gives more than its cap allows, is for no cap that reads it, or no "
     "gate has recorded that it admitted it; UNKNOWN: namespaces cannot be listed, or there are such annotations, "
     "and the policies or the gate's records cannot be read",
 )
