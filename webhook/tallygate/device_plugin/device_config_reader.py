@@ -6,7 +6,7 @@ The formats of texts in the configuration of a device plugin, and their messages
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial
 from importlib.resources import files
 from typing import Final
@@ -24,15 +24,13 @@ from tallygate.device_plugin.device_config import (
 )
 from tallygate.device_plugin.device_inventory import DEVICE_ID, MAX_ID_LENGTH, create_device_id
 from tallygate.documents.syntax_tree import Mapping as MappingNode
-from tallygate.documents.syntax_tree import Node, Position, Scalar, join_path
+from tallygate.documents.syntax_tree import Node, Position, join_path
 from tallygate.policy import policy_codes
+from tallygate.policy.config_document import ConfigForm, create_config_error, read_config_document
 from tallygate.policy.formats import FormatError, check_label_key, create_format_checker, quote_text
-from tallygate.policy.lint_findings import LintFinding, Severity
-from tallygate.policy.model import SourceLocation
-from tallygate.policy.parse import read_policy_text
+from tallygate.policy.lint_findings import LintFinding
 from tallygate.policy.policy_builder import Fields
-from tallygate.policy.scalar_checks import check_ambiguous_numbers
-from tallygate.policy.schema import DocumentSchema, check_shape
+from tallygate.policy.schema import DocumentSchema
 from tallygate.policy.suggest import format_suggestion
 from tallygate.policy.written import convert, read_plain
 from tallygate.server.settings.value_types import DurationError, parse_duration
@@ -63,32 +61,13 @@ def get_device_schema() -> DocumentSchema:
 
 def read_device_config(name: str, content: bytes) -> ReadConfig:
     """Return the resources and the findings of a file of this name and content."""
-    documents, text_findings = read_policy_text(name, content)
-    filled = [document for document in documents if not (isinstance(document, Scalar) and document.value is None)]
-    findings = {*text_findings, *_check_document_count(name, filled, is_read=not text_findings)}
-    reported = {(finding.line, finding.column) for finding in text_findings}
-    for document in filled[:1]:
-        shape = check_shape(name, document, get_device_schema())
-        findings.update(finding for finding in shape if (finding.line, finding.column) not in reported)
-        findings.update(replace(number, severity=Severity.ERROR) for number in check_ambiguous_numbers(name, document))
-    if findings:
-        return ReadConfig((), tuple(sorted(findings)))
-    nodes = Fields(filled[0]).get_items("resources")
-    resources = _build_config(filled[0]).resources
+    form = ConfigForm(get_device_schema(), "configuration", "resources", _EXAMPLE)
+    document, findings = read_config_document(name, content, form)
+    if document is None or findings:
+        return ReadConfig((), findings)
+    nodes = Fields(document).get_items("resources")
+    resources = _build_config(document).resources
     return ReadConfig(resources, tuple(sorted(_check_resources(name, nodes, resources))))
-
-
-def _check_document_count(name: str, documents: list[Node], *, is_read: bool) -> Iterator[LintFinding]:
-    if not documents and is_read:
-        message = f"no configuration in it; write apiVersion, kind and {_EXAMPLE}"
-        yield _create_error(name, Position(1, 1), policy_codes.UNREADABLE, message)
-    for document in documents[1:2]:
-        message = "a second document; a file has one, with all its resources: move them to the first"
-        yield _create_error(name, document.position, policy_codes.TOO_LARGE, message)
-
-
-def _create_error(name: str, position: Position, code: str, message: str) -> LintFinding:
-    return LintFinding.create(SourceLocation(name, *position), code, Severity.ERROR, message)
 
 
 def _check_resources(name: str, nodes: list[Node], resources: tuple[DeviceResource, ...]) -> Iterator[LintFinding]:
@@ -100,7 +79,7 @@ def _check_resources(name: str, nodes: list[Node], resources: tuple[DeviceResour
         first = first_by_name.setdefault(resource.name, position)
         if first is not position:
             message = f'{path}.name: "{resource.name}" stands at line {first.line} already; put all its devices there'
-            yield _create_error(name, position, policy_codes.DUPLICATE_POLICY, message)
+            yield create_config_error(name, position, policy_codes.DUPLICATE_POLICY, message)
         yield from _check_sources(name, path, node, resource)
         yield from _check_health(name, f"{path}.health", Fields(node).get_node("health"))
 
@@ -111,12 +90,12 @@ def _check_sources(name: str, path: str, node: Node, resource: DeviceResource) -
     for index, (item, source) in enumerate(zip(items, resource.sources, strict=True)):
         where = join_path(f"{path}.devices", index)
         if not source.path and not source.device_id:
-            yield _create_error(
+            yield create_config_error(
                 name, item.position, policy_codes.MISSING_FIELD, f"{where}: write a path or an id, as in id: seat-1"
             )
         elif source.is_glob and source.device_id:
             message = f"{where}.id: a glob may match several files, which get an ID each; remove it, or write one path"
-            yield _create_error(name, _get_position(item, "id"), policy_codes.UNKNOWN_FIELD, message)
+            yield create_config_error(name, _get_position(item, "id"), policy_codes.UNKNOWN_FIELD, message)
         else:
             field = "id" if source.device_id else "path"
             key = source.path if source.is_glob else source.device_id or create_device_id(source.path)
@@ -124,13 +103,13 @@ def _check_sources(name: str, path: str, node: Node, resource: DeviceResource) -
             first = first_by_id.setdefault(key, position)
             if first is not position:
                 message = f"{where}.{field}: {quote_text(key)} stands at line {first.line} already; remove one"
-                yield _create_error(name, position, policy_codes.REPEATED, message)
+                yield create_config_error(name, position, policy_codes.REPEATED, message)
     if len(items) * resource.replicas > MAX_DEVICES:
         message = (
             f"{path}.replicas: {len(items):,} devices of {resource.replicas:,} replicas are more than the "
             f"{MAX_DEVICES:,} that the kubelet's list has room for; write less"
         )
-        yield _create_error(name, _get_position(node, "replicas"), policy_codes.BAD_LENGTH, message)
+        yield create_config_error(name, _get_position(node, "replicas"), policy_codes.BAD_LENGTH, message)
 
 
 def _check_health(name: str, path: str, node: Node | None) -> Iterator[LintFinding]:
@@ -140,10 +119,10 @@ def _check_health(name: str, path: str, node: Node | None) -> Iterator[LintFindi
     given = [check for check in _CHECKS if fields.get_node(check) is not None]
     if not given:
         message = f"{path}: nothing is checked; write one of {', '.join(_CHECKS)}"
-        yield _create_error(name, node.position, policy_codes.MISSING_FIELD, message)
+        yield create_config_error(name, node.position, policy_codes.MISSING_FIELD, message)
     for extra in given[1:]:
         message = f"{path}.{extra}: a device has one check, and {given[0]} is given; remove one of them"
-        yield _create_error(name, _get_position(node, extra), policy_codes.UNKNOWN_FIELD, message)
+        yield create_config_error(name, _get_position(node, extra), policy_codes.UNKNOWN_FIELD, message)
 
 
 def _get_position(node: Node, field: str) -> Position:

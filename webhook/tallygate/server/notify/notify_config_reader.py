@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -16,14 +15,13 @@ from tallygate.documents.syntax_tree import Sequence as SequenceNode
 from tallygate.errors import TallygateError
 from tallygate.gate.notifications import MAX_AT_MOST
 from tallygate.policy import policy_codes
+from tallygate.policy.config_document import ConfigForm, create_config_error, read_config_document
 from tallygate.policy.formats import FormatError, check_period, check_run_time, create_format_checker, quote_text
-from tallygate.policy.lint_findings import LintFinding, Severity
-from tallygate.policy.model import SourceLocation
-from tallygate.policy.parse import MAX_FILE_BYTES, read_policy_text
+from tallygate.policy.lint_findings import LintFinding
+from tallygate.policy.parse import MAX_FILE_BYTES
 from tallygate.policy.periods import parse_period, parse_run_time
 from tallygate.policy.policy_builder import Fields
-from tallygate.policy.scalar_checks import check_ambiguous_numbers
-from tallygate.policy.schema import SCHEMA_FILE_NAME, DocumentSchema, check_shape
+from tallygate.policy.schema import SCHEMA_FILE_NAME, DocumentSchema
 from tallygate.policy.suggest import format_suggestion
 from tallygate.policy.written import convert, read_plain
 from tallygate.server.notify.message_body import PLACEHOLDERS, find_unknown_placeholders
@@ -62,16 +60,13 @@ def read_notify_file(path: Path) -> NotifyConfig:
 
 def read_notify_config(name: str, content: bytes) -> tuple[NotifyConfig | None, tuple[LintFinding, ...]]:
     """Return the receivers of a file of this name and content, or None and its findings."""
-    documents, text_findings = read_policy_text(name, content)
-    filled = [document for document in documents if not (isinstance(document, Scalar) and document.value is None)]
-    findings = {*text_findings, *_check_document_count(name, filled, is_read=not text_findings)}
-    for document in filled[:1]:
-        findings.update(check_shape(name, document, get_notify_schema()))
-        findings.update(replace(number, severity=Severity.ERROR) for number in check_ambiguous_numbers(name, document))
-        findings.update(_check_receivers(name, Fields(document).get_items("receivers")))
-    if findings:
-        return None, tuple(sorted(findings))
-    return _build_config(filled[0], Path(name).absolute().parent), ()
+    form = ConfigForm(get_notify_schema(), "receivers", "receivers", _EXAMPLE)
+    document, findings = read_config_document(name, content, form)
+    if document is not None:
+        findings = (*findings, *_check_receivers(name, Fields(document).get_items("receivers")))
+    if document is None or findings:
+        return None, tuple(sorted({*findings}))
+    return _build_config(document, Path(name).absolute().parent), ()
 
 
 @cache
@@ -85,19 +80,6 @@ def get_notify_schema() -> DocumentSchema:
     )
 
 
-def _check_document_count(name: str, documents: list[Node], *, is_read: bool) -> Iterator[LintFinding]:
-    if not documents and is_read:
-        message = f"no receivers in it; write apiVersion, kind and {_EXAMPLE}"
-        yield _create_error(name, Position(1, 1), policy_codes.UNREADABLE, message)
-    for document in documents[1:2]:
-        message = "a second document; a file has one, with all its receivers: move them to the first"
-        yield _create_error(name, document.position, policy_codes.TOO_LARGE, message)
-
-
-def _create_error(name: str, position: Position, code: str, message: str) -> LintFinding:
-    return LintFinding.create(SourceLocation(name, *position), code, Severity.ERROR, message)
-
-
 def _check_receivers(name: str, nodes: list[Node]) -> Iterator[LintFinding]:
     """Yield the findings that the schema cannot express."""
     first_by_name: dict[str, Position] = {}
@@ -108,7 +90,7 @@ def _check_receivers(name: str, nodes: list[Node]) -> Iterator[LintFinding]:
             first = first_by_name.setdefault(receiver.text, receiver.position)
             if first is not receiver.position:
                 message = f"{path}.name: {quote_text(receiver.text)} stands at line {first.line} already; write another"
-                yield _create_error(name, receiver.position, policy_codes.DUPLICATE_POLICY, message)
+                yield create_config_error(name, receiver.position, policy_codes.DUPLICATE_POLICY, message)
         body = fields.get_node("body")
         if body is not None:
             yield from _check_body(name, f"{path}.body", body)
@@ -127,7 +109,7 @@ def _check_body(name: str, path: str, node: Node) -> Iterator[LintFinding]:
             known = ", ".join(f"${{{placeholder}}}" for placeholder in PLACEHOLDERS)
             advice = format_suggestion(word, PLACEHOLDERS) or f"; there are {known}; $${{ stands for ${{"
             message = f"{path}: there is no placeholder {quote_text(written)}{advice}"
-            yield _create_error(name, node.position, policy_codes.UNKNOWN_VALUE, message)
+            yield create_config_error(name, node.position, policy_codes.UNKNOWN_VALUE, message)
 
 
 def _build_config(document: Node, folder: Path) -> NotifyConfig:
