@@ -114,5 +114,5 @@ def test_readers_get_the_texts_by_the_uid_of_the_namespace() -> None:
 
 
 def test_what_is_no_list_is_an_error_and_no_empty_list() -> None:
-    with server(respond(200, b"[]")) as scripted, pytest.raises(StoreUnavailableError, match="is no list of leases"):
+    with server(respond(200, b"[]")) as scripted, pytest.raises(StoreUnavailableError, match="is not a list of leases"):
         read_limit_records(ApiClient(scripted.client_config), "gates")

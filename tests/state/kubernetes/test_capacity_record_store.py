@@ -7,7 +7,7 @@ import pytest
 from tallygate.errors import TallygateError
 from tallygate.kube.api_errors import ApiError
 from tallygate.state.kubernetes.capacity_record_store import CAPACITIES_ANNOTATION, CAPACITIES_NAME, CapacityRecordStore
-from tallygate.state.ports import CapacityRecord, RecordedCapacity, RecordedStep
+from tallygate.state.ports import CapacityRecord, RecordedCapacity, RecordedStep, StoreUnavailableError
 from tests.state.kubernetes.scripted_api_server import Responder, respond, respond_json, server
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/gates/leases"
@@ -75,7 +75,7 @@ def test_a_refusal_a_conflict_and_an_answer_of_something_else_are_errors() -> No
         store = CapacityRecordStore(scripted.client_config, "gates")
         with pytest.raises(ApiError):
             store.read()
-        with pytest.raises(ApiError):
+        with pytest.raises(StoreUnavailableError, match="was changed meanwhile"):
             store.write(RECORD)
-        with pytest.raises(TallygateError, match="no list of leases"):
+        with pytest.raises(TallygateError, match="not a list of leases"):
             store.read()

@@ -107,8 +107,8 @@ def test_a_lease_is_removed_only_at_its_version() -> None:
         (respond_json(429), RetryLaterError, "says 429"),
         (respond_json(500), StoreUnavailableError, "says 500"),
         (respond(404, b"\xff" * 5000), StoreUnavailableError, "says 404"),
-        (respond(200, b"["), StoreUnavailableError, "no list of leases"),
-        (respond_json(200, items=[{}]), StoreUnavailableError, "no list of leases"),
+        (respond(200, b"["), StoreUnavailableError, "not a list of leases"),
+        (respond_json(200, items=[{}]), StoreUnavailableError, "not a list of leases"),
         (hang_up, StoreUnavailableError, "broke"),
     ],
 )

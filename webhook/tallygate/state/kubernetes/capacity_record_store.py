@@ -1,28 +1,22 @@
 """The record of what the leader has measured of capacities: an annotation of a Lease in the gate's own namespace.
 
-A replica that starts takes it as its own (rule 8). It is a Lease since the gate has the rights on Leases anyway.
+A replica that starts takes it as its own (rule 8).
 """
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
-from http import HTTPStatus
 from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
-from tallygate.kube.client import OBJECT_LIMITS, ApiClient, ClientConfig
-from tallygate.kube.resource_codec import create_response_error
-from tallygate.objects.coordination import Lease, LeaseList, LeaseSpec
-from tallygate.objects.meta import ObjectMeta
+from tallygate.kube.client import ClientConfig
+from tallygate.state.kubernetes.annotated_lease import AnnotatedLease, StoredAnnotations
 from tallygate.state.ports import CapacityRecord, RecordedCapacity, RecordedStep, StoreUnavailableError
 
 CAPACITIES_NAME: Final = "tallygate-capacities"
 """The name of the Lease."""
 CAPACITIES_ANNOTATION: Final = "tallygate.dev/capacities"
 
-_LABELS: Final = {"app.kubernetes.io/name": "tallygate", "app.kubernetes.io/component": "capacities"}
-_TIMEOUT_SECONDS: Final = 5.0
 _MAX_BYTES: Final = 200_000  # all annotations of an object have at most 256 KiB
 
 
@@ -36,7 +30,6 @@ class _WrittenRecord(msgspec.Struct, frozen=True):
     caps: dict[str, _WrittenCap]
 
 
-_LIST_DECODER = msgspec.json.Decoder(LeaseList)
 _RECORD_DECODER = msgspec.json.Decoder(_WrittenRecord)
 _ENCODER = msgspec.json.Encoder()
 
@@ -45,17 +38,15 @@ class CapacityRecordStore:
     """The record in one namespace of a cluster, for one thread."""
 
     def __init__(self, client_config: ClientConfig, namespace: str) -> None:
-        self._client = ApiClient(client_config, OBJECT_LIMITS)
-        self._path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+        self._lease = AnnotatedLease(client_config, namespace, CAPACITIES_NAME, "capacities")
 
     def read(self) -> CapacityRecord | None:
-        """Return the record by a list, for which the gate has the right; None without one, or if it is not as written.
+        """Return the record; None without one, or if it is not as written.
 
         Raises:
             ApiError, StoreUnavailableError: if it cannot be read.
         """
-        lease = self._find_lease()
-        text = ((lease.metadata.annotations if lease else None) or {}).get(CAPACITIES_ANNOTATION)
+        text = self._lease.read().annotations.get(CAPACITIES_ANNOTATION)
         if text is None:
             return None
         try:
@@ -69,32 +60,17 @@ class CapacityRecordStore:
         Raises:
             ApiError, StoreUnavailableError: if it is not written, or if that is unknown; the next write may succeed.
         """
-        before = self._find_lease()
-        version = before.metadata.resource_version if before else None
-        body = _ENCODER.encode(_encode(record, version))
-        if before is None:
-            response = self._client.create(self._path, body, timeout=_TIMEOUT_SECONDS)
-        else:
-            response = self._client.replace(f"{self._path}/{CAPACITIES_NAME}", body, timeout=_TIMEOUT_SECONDS)
-        if response.status not in (HTTPStatus.OK, HTTPStatus.CREATED):
-            raise create_response_error(response)
+        version = self._lease.read().version
+        written = StoredAnnotations({CAPACITIES_ANNOTATION: _encode(record)}, version)
+        if not self._lease.write(written, record.written_at):
+            raise StoreUnavailableError(f"the Lease {CAPACITIES_NAME} was changed meanwhile")
 
     def close(self) -> None:
         """Break a request in progress; later ones fail."""
-        self._client.close()
-
-    def _find_lease(self) -> Lease | None:
-        selector = {"fieldSelector": f"metadata.name={CAPACITIES_NAME}"}
-        response = self._client.get(self._path, selector, timeout=_TIMEOUT_SECONDS)
-        if response.status != HTTPStatus.OK:
-            raise create_response_error(response)
-        try:
-            return next(iter(_LIST_DECODER.decode(response.body).items), None)
-        except (ValueError, RecursionError) as error:
-            raise StoreUnavailableError(f"the API server's answer is no list of leases: {error}") from None
+        self._lease.close()
 
 
-def _encode(record: CapacityRecord, version: str | None) -> Lease:
+def _encode(record: CapacityRecord) -> str:
     written = _WrittenRecord(
         round(record.written_at, 3),
         {
@@ -105,10 +81,7 @@ def _encode(record: CapacityRecord, version: str | None) -> Lease:
     text = _ENCODER.encode(written)
     if len(text) > _MAX_BYTES:  # what was largest and what is now; the steps between act earlier then
         text = _ENCODER.encode(replace(written, caps={name: _shorten(cap) for name, cap in written.caps.items()}))
-    annotations = {CAPACITIES_ANNOTATION: text.decode()}
-    metadata = ObjectMeta(name=CAPACITIES_NAME, resource_version=version, labels=dict(_LABELS), annotations=annotations)
-    renewed = datetime.fromtimestamp(record.written_at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")  # a MicroTime
-    return Lease(metadata, LeaseSpec(renew_time=renewed))
+    return text.decode()
 
 
 def _list_pairs(steps: Sequence[RecordedStep]) -> list[tuple[int, float | None]]:

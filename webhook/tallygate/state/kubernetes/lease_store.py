@@ -34,6 +34,18 @@ def create_leases_path(namespace: str) -> str:
     return f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
 
 
+def decode_leases(body: bytes) -> Sequence[coordination.Lease]:
+    """Return the Leases of a list.
+
+    Raises:
+        StoreUnavailableError: if it is not one.
+    """
+    try:
+        return _LIST_DECODER.decode(body).items
+    except (ValueError, RecursionError) as error:
+        raise StoreUnavailableError(f"the API server's answer is not a list of leases: {error}") from None
+
+
 class KubernetesLeaseStore:
     """A `LeaseStore` in one namespace of a cluster; `now` returns the wall clock time, for people to read."""
 
@@ -63,10 +75,7 @@ class KubernetesLeaseStore:
             response = self._client.get(self._path, selector, timeout=_TIMEOUT_SECONDS)
         if response.status != HTTPStatus.OK:
             raise _create_error(response)
-        try:
-            return [_decode_lease(item) for item in _LIST_DECODER.decode(response.body).items]
-        except (ValueError, RecursionError) as error:
-            raise StoreUnavailableError(f"the API server's answer is no list of leases: {error}") from None
+        return [_decode_lease(item) for item in decode_leases(response.body)]
 
     def write(self, lease: Lease) -> bool:
         """Claim or renew the lease, by compare-and-swap.

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 
 from tallygate.kube.resource_codec import create_response_error
-from tallygate.objects.coordination import Lease, LeaseList, LeaseSpec
+from tallygate.objects.coordination import Lease, LeaseSpec
 from tallygate.objects.meta import ObjectMeta, OwnerReference
 from tallygate.policy.limit_annotations import ANNOTATION_PREFIX, LimitRecords, select_texts
-from tallygate.state.ports import StoreUnavailableError
+from tallygate.state.kubernetes.lease_store import create_leases_path, decode_leases
 
 if TYPE_CHECKING:
     from tallygate.kube.client import ApiClient
@@ -27,7 +27,6 @@ _NAME_PREFIX: Final = "tallygate-limits."
 _TIMEOUT_SECONDS: Final = 5.0
 
 
-_LIST_DECODER = msgspec.json.Decoder(LeaseList)
 _LEASE_DECODER = msgspec.json.Decoder(Lease)
 _ENCODER = msgspec.json.Encoder()
 
@@ -50,7 +49,7 @@ class LimitRecordStore:
 
     def __init__(self, client: "ApiClient", namespace: str) -> None:
         self._client = client
-        self._path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+        self._path = create_leases_path(namespace)
 
     def list_records(self) -> tuple[LimitRecord, ...]:
         """Return all records.
@@ -61,10 +60,7 @@ class LimitRecordStore:
         response = self._client.get(self._path, {"labelSelector": _SELECTOR}, timeout=_TIMEOUT_SECONDS)
         if response.status != HTTPStatus.OK:
             raise create_response_error(response)
-        try:
-            leases = _LIST_DECODER.decode(response.body).items
-        except (ValueError, RecursionError) as error:
-            raise StoreUnavailableError(f"the API server's answer is no list of leases: {error}") from None
+        leases = decode_leases(response.body)
         return tuple(_decode(lease) for lease in leases if lease.metadata.owner_references)
 
     def write(self, record: LimitRecord) -> bool:

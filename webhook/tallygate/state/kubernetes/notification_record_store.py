@@ -1,29 +1,22 @@
 """The record of the messages that were sent: two annotations of a Lease in the gate's own namespace.
 
-One has the messages about caps, which the leader sends; the other has those of each replica about itself. It is a Lease
-since the gate has the rights on Leases anyway. The records themselves are JSON that this module does not read.
+One has the messages about caps, which the leader sends; the other has those of each replica about itself. The records
+themselves are JSON that this module does not read.
 """
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
-from http import HTTPStatus
 from typing import Final, NamedTuple
 
 import msgspec
 
-from tallygate.kube.client import OBJECT_LIMITS, ApiClient, ClientConfig
-from tallygate.kube.resource_codec import create_response_error
-from tallygate.objects.coordination import Lease, LeaseList, LeaseSpec
-from tallygate.objects.meta import ObjectMeta
-from tallygate.state.ports import StoreUnavailableError
+from tallygate.kube.client import ClientConfig
+from tallygate.state.kubernetes.annotated_lease import AnnotatedLease, StoredAnnotations
 
 NOTIFIED_NAME: Final = "tallygate-notified"
 """The name of the Lease."""
 CAPS_ANNOTATION: Final = "tallygate.dev/notified-caps"
 REPLICAS_ANNOTATION: Final = "tallygate.dev/notified-replicas"
 
-_LABELS: Final = {"app.kubernetes.io/name": "tallygate", "app.kubernetes.io/component": "notifications"}
-_TIMEOUT_SECONDS: Final = 5.0
 _MAX_BYTES: Final = 240_000  # all annotations of an object have at most 256 KiB
 _MAX_REPLICAS: Final = 20
 _MAX_AGE_SECONDS: Final = 7 * 86400.0
@@ -41,7 +34,6 @@ class _WrittenReplica(msgspec.Struct, frozen=True):
     record: msgspec.Raw
 
 
-_LIST_DECODER = msgspec.json.Decoder(LeaseList)
 _REPLICAS_DECODER = msgspec.json.Decoder(dict[str, _WrittenReplica])
 _ENCODER = msgspec.json.Encoder()
 
@@ -50,18 +42,16 @@ class NotificationRecordStore:
     """The records in one namespace of a cluster, for one thread; `unix_time` is in seconds of the Unix epoch."""
 
     def __init__(self, client_config: ClientConfig, namespace: str, unix_time: Callable[[], float]) -> None:
-        self._client = ApiClient(client_config, OBJECT_LIMITS)
-        self._path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+        self._lease = AnnotatedLease(client_config, namespace, NOTIFIED_NAME, "notifications")
         self._unix_time = unix_time
 
     def read(self) -> NotificationRecords:
-        """Return the records by a list, for which the gate has the right.
+        """Return the records.
 
         Raises:
             ApiError, StoreUnavailableError: if they cannot be read.
         """
-        lease = self._find_lease()
-        annotations = (lease.metadata.annotations if lease else None) or {}
+        annotations = self._lease.read().annotations
         replicas = {name: bytes(each.record) for name, each in _read_replicas(annotations).items()}
         return NotificationRecords(annotations.get(CAPS_ANNOTATION, "").encode(), replicas)
 
@@ -73,8 +63,8 @@ class NotificationRecordStore:
         Raises:
             ApiError, StoreUnavailableError: if they are not stored, or if that is unknown.
         """
-        before = self._find_lease()
-        annotations = dict((before.metadata.annotations if before else None) or {})
+        stored = self._lease.read()
+        annotations = dict(stored.annotations)
         if caps is not None:
             annotations[CAPS_ANNOTATION] = caps.decode()
         now = self._unix_time()
@@ -84,38 +74,11 @@ class NotificationRecordStore:
             replicas[replica] = _WrittenReplica(int(now), msgspec.Raw(own))
         most = _MAX_BYTES - len(annotations.get(CAPS_ANNOTATION, ""))
         annotations[REPLICAS_ANNOTATION] = _encode_replicas(replicas, now, most)
-        return self._put(before, annotations, now)
+        return self._lease.write(StoredAnnotations(annotations, stored.version), now)
 
     def close(self) -> None:
         """Break a request in progress; later ones fail."""
-        self._client.close()
-
-    def _put(self, before: Lease | None, annotations: dict[str, str], now: float) -> bool:
-        version = before.metadata.resource_version if before else None
-        metadata = ObjectMeta(
-            name=NOTIFIED_NAME, resource_version=version, labels=dict(_LABELS), annotations=annotations
-        )
-        renewed = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")  # a MicroTime
-        body = _ENCODER.encode(Lease(metadata, LeaseSpec(renew_time=renewed)))
-        if before is None:
-            response = self._client.create(self._path, body, timeout=_TIMEOUT_SECONDS)
-        else:
-            response = self._client.replace(f"{self._path}/{NOTIFIED_NAME}", body, timeout=_TIMEOUT_SECONDS)
-        if response.status in (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND):
-            return False
-        if response.status not in (HTTPStatus.OK, HTTPStatus.CREATED):
-            raise create_response_error(response)
-        return True
-
-    def _find_lease(self) -> Lease | None:
-        selector = {"fieldSelector": f"metadata.name={NOTIFIED_NAME}"}
-        response = self._client.get(self._path, selector, timeout=_TIMEOUT_SECONDS)
-        if response.status != HTTPStatus.OK:
-            raise create_response_error(response)
-        try:
-            return next(iter(_LIST_DECODER.decode(response.body).items), None)
-        except (ValueError, RecursionError) as error:
-            raise StoreUnavailableError(f"the API server's answer is no list of leases: {error}") from None
+        self._lease.close()
 
 
 def _read_replicas(annotations: Mapping[str, str]) -> dict[str, _WrittenReplica]:

@@ -1,0 +1,81 @@
+"""A Lease in the gate's own namespace whose annotations are a record that replicas share.
+
+It is a Lease since the gate has the rights on Leases anyway. It is read by a list, for which the gate has the right.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Final, NamedTuple
+
+import msgspec
+
+from tallygate.kube.client import OBJECT_LIMITS, ApiClient, ClientConfig
+from tallygate.kube.resource_codec import create_response_error
+from tallygate.objects.coordination import Lease, LeaseSpec
+from tallygate.objects.meta import ObjectMeta
+from tallygate.state.kubernetes.lease_store import create_leases_path, decode_leases
+
+_TIMEOUT_SECONDS: Final = 5.0
+_ENCODER = msgspec.json.Encoder()
+
+
+class StoredAnnotations(NamedTuple):
+    """The annotations of a Lease at a version, None if it does not exist."""
+
+    annotations: Mapping[str, str] = {}
+    version: str | None = None
+
+
+class AnnotatedLease:
+    """The Lease of one name, with the label of a component, for one thread."""
+
+    def __init__(self, client_config: ClientConfig, namespace: str, name: str, component: str) -> None:
+        self._client = ApiClient(client_config, OBJECT_LIMITS)
+        self._path = create_leases_path(namespace)
+        self._name = name
+        self._labels = {"app.kubernetes.io/name": "tallygate", "app.kubernetes.io/component": component}
+
+    def read(self) -> StoredAnnotations:
+        """Return the annotations; none if the Lease does not exist.
+
+        Raises:
+            ApiError, StoreUnavailableError: if it cannot be read.
+        """
+        selector = {"fieldSelector": f"metadata.name={self._name}"}
+        response = self._client.get(self._path, selector, timeout=_TIMEOUT_SECONDS)
+        if response.status != HTTPStatus.OK:
+            raise create_response_error(response)
+        for lease in decode_leases(response.body):
+            return StoredAnnotations(lease.metadata.annotations or {}, lease.metadata.resource_version)
+        return StoredAnnotations()
+
+    def write(self, written: StoredAnnotations, now: float) -> bool:
+        """Replace the annotations of this version; `now` is the time in seconds of the Unix epoch.
+
+        Return False after a conflict: another replica wrote meanwhile, and the next write may succeed.
+
+        Raises:
+            ApiError: if they are not stored, or if that is unknown.
+        """
+        metadata = ObjectMeta(
+            name=self._name,
+            resource_version=written.version,
+            labels=self._labels,
+            annotations=dict(written.annotations),
+        )
+        renewed = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")  # a MicroTime
+        body = _ENCODER.encode(Lease(metadata, LeaseSpec(renew_time=renewed)))
+        if written.version is None:
+            response = self._client.create(self._path, body, timeout=_TIMEOUT_SECONDS)
+        else:
+            response = self._client.replace(f"{self._path}/{self._name}", body, timeout=_TIMEOUT_SECONDS)
+        if response.status in (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND):
+            return False
+        if response.status not in (HTTPStatus.OK, HTTPStatus.CREATED):
+            raise create_response_error(response)
+        return True
+
+    def close(self) -> None:
+        """Break a request in progress; later ones fail."""
+        self._client.close()
