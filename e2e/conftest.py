@@ -20,6 +20,7 @@ from e2e.registering import keep_registered
 os.environ.setdefault("TALLYGATE_NEW_CAPS", "wait")
 _MISUSE = 2
 _LONGEST = (
+    "test_uninstall",
     "test_install_cycle",
     "test_self_signed_certificates",
     "test_stress",
@@ -31,6 +32,7 @@ _LONGEST = (
     "test_fail_modes",
     "test_rights",
     "test_watch",
+    "test_notifications",
     "test_bench",
     "test_usage",
     "test_local",
