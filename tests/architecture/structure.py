@@ -16,6 +16,7 @@ _LAZY_IMPORTS = {
     "webhook/tallygate/server/serve.py": "tests/cli/test_command.py: a gate without a cluster loads no client",
     "webhook/tallygate/cluster/": "tests/cli/test_command.py: only a state with columns loads numpy",
     "webhook/tallygate/state/kubernetes/limit_record_store.py": "a snapshot has records: its reader loads no client",
+    "webhook/tallygate/state/kubernetes/stored_leases.py": "a snapshot has records: its reader loads no client",
     "webhook/tallygate/kube/config.py": "tests/cli/test_command.py: the official client takes 0.7 s to load",
 }
 

@@ -15,7 +15,8 @@ from tallygate.kube.api_errors import ApiError
 from tallygate.kube.client import ApiClient, ClientConfig, ResponseLimits
 from tallygate.objects.coordination import Lease, LeaseList
 from tallygate.server.asking.api_reviews import KeptAnswers
-from tallygate.state.kubernetes.lease_store import LEASE_SELECTOR, create_leases_path
+from tallygate.state.kubernetes.lease_store import LEASE_SELECTOR
+from tallygate.state.kubernetes.stored_leases import create_leases_path
 
 _LIMITS: Final = ResponseLimits(2.0, 2.0, 2.0, 1024 * 1024)
 

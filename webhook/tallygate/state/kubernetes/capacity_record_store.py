@@ -9,8 +9,8 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from tallygate.kube.client import ClientConfig
-from tallygate.state.kubernetes.annotated_lease import AnnotatedLease, StoredAnnotations
+from tallygate.kube.client import OBJECT_LIMITS, ApiClient, ClientConfig
+from tallygate.state.kubernetes.stored_leases import AnnotatedLease, StoredAnnotations
 from tallygate.state.ports import CapacityRecord, RecordedCapacity, RecordedStep, StoreUnavailableError
 
 CAPACITIES_NAME: Final = "tallygate-capacities"
@@ -38,7 +38,7 @@ class CapacityRecordStore:
     """The record in one namespace of a cluster, for one thread."""
 
     def __init__(self, client_config: ClientConfig, namespace: str) -> None:
-        self._lease = AnnotatedLease(client_config, namespace, CAPACITIES_NAME, "capacities")
+        self._lease = AnnotatedLease(ApiClient(client_config, OBJECT_LIMITS), namespace, CAPACITIES_NAME, "capacities")
 
     def read(self) -> CapacityRecord | None:
         """Return the record; None without one, or if it is not as written.

@@ -12,6 +12,7 @@ from tallygate.kube.client import OBJECT_LIMITS, ApiClient, ClientConfig
 from tallygate.kube.transport import Response
 from tallygate.objects import coordination
 from tallygate.objects.meta import ObjectMeta
+from tallygate.state.kubernetes.stored_leases import create_leases_path, decode_leases
 from tallygate.state.ports import Lease, RetryLaterError, StoreUnavailableError
 
 CAPS_ANNOTATION = "tallygate.dev/caps"
@@ -23,27 +24,7 @@ LEASE_SELECTOR = ",".join(f"{name}={value}" for name, value in _LABELS.items())
 
 _TIMEOUT_SECONDS = 5.0
 _MAX_MESSAGE_BYTES = 500  # characters of a server's answer
-
-
-_LIST_DECODER = msgspec.json.Decoder(coordination.LeaseList)
 _ENCODER = msgspec.json.Encoder()
-
-
-def create_leases_path(namespace: str) -> str:
-    """Return the path of the Leases of a namespace."""
-    return f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
-
-
-def decode_leases(body: bytes) -> Sequence[coordination.Lease]:
-    """Return the Leases of a list.
-
-    Raises:
-        StoreUnavailableError: if it is not one.
-    """
-    try:
-        return _LIST_DECODER.decode(body).items
-    except (ValueError, RecursionError) as error:
-        raise StoreUnavailableError(f"the API server's answer is not a list of leases: {error}") from None
 
 
 class KubernetesLeaseStore:

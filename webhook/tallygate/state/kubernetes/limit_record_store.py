@@ -16,7 +16,7 @@ from tallygate.kube.resource_codec import create_response_error
 from tallygate.objects.coordination import Lease, LeaseSpec
 from tallygate.objects.meta import ObjectMeta, OwnerReference
 from tallygate.policy.limit_annotations import ANNOTATION_PREFIX, LimitRecords, select_texts
-from tallygate.state.kubernetes.lease_store import create_leases_path, decode_leases
+from tallygate.state.kubernetes.stored_leases import create_leases_path, decode_leases
 
 if TYPE_CHECKING:
     from tallygate.kube.client import ApiClient

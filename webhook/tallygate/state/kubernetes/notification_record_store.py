@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from tallygate.kube.client import ClientConfig
-from tallygate.state.kubernetes.annotated_lease import AnnotatedLease, StoredAnnotations
+from tallygate.kube.client import OBJECT_LIMITS, ApiClient, ClientConfig
+from tallygate.state.kubernetes.stored_leases import AnnotatedLease, StoredAnnotations
 
 NOTIFIED_NAME: Final = "tallygate-notified"
 """The name of the Lease."""
@@ -42,7 +42,7 @@ class NotificationRecordStore:
     """The records in one namespace of a cluster, for one thread; `unix_time` is in seconds of the Unix epoch."""
 
     def __init__(self, client_config: ClientConfig, namespace: str, unix_time: Callable[[], float]) -> None:
-        self._lease = AnnotatedLease(client_config, namespace, NOTIFIED_NAME, "notifications")
+        self._lease = AnnotatedLease(ApiClient(client_config, OBJECT_LIMITS), namespace, NOTIFIED_NAME, "notifications")
         self._unix_time = unix_time
 
     def read(self) -> NotificationRecords:

@@ -1,23 +1,44 @@
-"""A Lease in the gate's own namespace whose annotations are a record that replicas share.
+"""The Leases in the gate's own namespace as they are stored, and one whose annotations are a record of the replicas.
 
-It is a Lease since the gate has the rights on Leases anyway. It is read by a list, for which the gate has the right.
+The record is in a Lease since the gate has the rights on Leases anyway. It is read by a list, for which the gate has
+the right. Commands that have no cluster read Leases in snapshots: this module imports no client.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from tallygate.kube.client import OBJECT_LIMITS, ApiClient, ClientConfig
 from tallygate.kube.resource_codec import create_response_error
-from tallygate.objects.coordination import Lease, LeaseSpec
+from tallygate.objects.coordination import Lease, LeaseList, LeaseSpec
 from tallygate.objects.meta import ObjectMeta
-from tallygate.state.kubernetes.lease_store import create_leases_path, decode_leases
+from tallygate.state.ports import StoreUnavailableError
+
+if TYPE_CHECKING:
+    from tallygate.kube.client import ApiClient
 
 _TIMEOUT_SECONDS: Final = 5.0
+_LIST_DECODER = msgspec.json.Decoder(LeaseList)
 _ENCODER = msgspec.json.Encoder()
+
+
+def create_leases_path(namespace: str) -> str:
+    """Return the path of the Leases of a namespace."""
+    return f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+
+
+def decode_leases(body: bytes) -> Sequence[Lease]:
+    """Return the Leases of a list.
+
+    Raises:
+        StoreUnavailableError: if it is not one.
+    """
+    try:
+        return _LIST_DECODER.decode(body).items
+    except (ValueError, RecursionError) as error:
+        raise StoreUnavailableError(f"the API server's answer is not a list of leases: {error}") from None
 
 
 class StoredAnnotations(NamedTuple):
@@ -30,8 +51,8 @@ class StoredAnnotations(NamedTuple):
 class AnnotatedLease:
     """The Lease of one name, with the label of a component, for one thread."""
 
-    def __init__(self, client_config: ClientConfig, namespace: str, name: str, component: str) -> None:
-        self._client = ApiClient(client_config, OBJECT_LIMITS)
+    def __init__(self, client: "ApiClient", namespace: str, name: str, component: str) -> None:
+        self._client = client
         self._path = create_leases_path(namespace)
         self._name = name
         self._labels = {"app.kubernetes.io/name": "tallygate", "app.kubernetes.io/component": component}
