@@ -157,3 +157,25 @@ def test_a_capacity_that_falls_all_the_time_keeps_few_steps_and_never_acts_early
         assert replica.capacity.amount >= expected
     (steps,) = replica.settled.create_record().caps["gpus"].steps.values()
     assert len(steps) <= 61
+
+
+def test_of_too_many_falls_the_nearest_act_together_and_the_others_at_their_own_time() -> None:
+    replica = _Replica()
+    for amount, seconds in [(1000, 0.0), (999, 5.0), (998, 5.0)]:
+        replica.measure(amount, seconds)
+    for number in range(70):
+        replica.measure(997 - number, 0.1)
+    assert replica.measure(900, SETTLE - 12.5) == 1000
+    assert replica.measure(900, 0.5) == 999
+    assert replica.measure(900, 4.5) == 999
+    assert replica.measure(900, 0.7) < 999
+
+
+def test_a_fall_to_come_alone_is_published_ten_seconds_after_the_last_value() -> None:
+    replica = _Replica()
+    replica.measure(16)
+    replica.measure(8, 1)
+    replica.measure(8, 8.9)
+    assert replica.capacity == Capacity(16)
+    replica.measure(8, 0.1)
+    assert replica.capacity == Capacity(16, 8, _format(1 + SETTLE))
