@@ -46,8 +46,8 @@ def _find_capacity_now(window: Any, _settle: float) -> Capacity | None:
     return None if window.amount is None else Capacity(window.amount)
 
 
-def _renew_steps(settled: SettledCapacities, steps: Sequence[RecordedStep]) -> Any:
-    return _restore(settled, [step._replace(ended_at=None) for step in steps])
+def _renew_steps(settled: SettledCapacities, steps: Sequence[RecordedStep], settle: float) -> Any:
+    return _restore(settled, [step._replace(ended_at=None) for step in steps], settle)
 
 
 def _never_lower(cap: ActiveCap, stored: Amounts) -> Amounts:

@@ -16,8 +16,8 @@ from tallygate.policy.cap_limits import NO_SELECTION
 from tallygate.policy.model import NamespaceCap, PolicySet
 from tallygate.state.ports import CapacityRecord, RecordedCapacity, RecordedStep
 
-_MAX_STEPS: Final = 60
-"""The largest number of falls of one capacity that act each by itself; of more, the two nearest act as the later."""
+_SPANS: Final = 60
+"""The number of spans of `settle`: the falls within one act together, as its last, so at most a span late."""
 _FORECAST_SECONDS: Final = 10.0
 """The least time between two values that differ in falls to come alone: they decide nothing, and nodes may flap."""
 
@@ -43,23 +43,19 @@ class _Window:
     def measure(self, amount: int | None, now: float, unix_now: float, settle: float) -> None:
         """Put the capacity of now in place of the former one, and drop the steps that do not count any more."""
         if self.amount is not None and amount != self.amount:
-            self.add(_Step(self.amount, now, unix_now))
+            self.add(_Step(self.amount, now, unix_now), settle)
         self.amount = amount
         self.steps = [
             step for step in self.steps if step.ended_at + settle > now and (amount is None or step.amount > amount)
         ]
 
-    def add(self, step: _Step) -> None:
+    def add(self, step: _Step, settle: float) -> None:
         """Add a step that ended later than all others."""
         while self.steps and self.steps[-1].amount <= step.amount:
             self.steps.pop()
+        if self.steps and self.steps[-1].ended_at // (settle / _SPANS) == step.ended_at // (settle / _SPANS):
+            step = step._replace(amount=self.steps.pop().amount)
         self.steps.append(step)
-        if len(self.steps) > _MAX_STEPS:
-            pairs = zip(self.steps, self.steps[1:], strict=False)
-            gaps = [later.ended_at - earlier.ended_at for earlier, later in pairs]
-            position = gaps.index(min(gaps))
-            merged = self.steps[position + 1]._replace(amount=self.steps[position].amount)
-            self.steps[position : position + 2] = [merged]
 
     def find_capacity(self, settle: float) -> Capacity | None:
         """Return the settled capacity with the next fall, or None while the capacity is not known."""
@@ -133,23 +129,23 @@ class SettledCapacities:
         cap = self._caps.get(name)
         if cap is not None and cap.selection == selection:
             return cap
-        restored = _SettlingCap(selection)
         if cap is None and self._record is not None and name in self._record.caps:
-            recorded = self._record.caps[name]
-            if recorded.selection == selection and self._is_recent(self._record, self._settles[name]):
-                restored.windows = {resource: self._restore(steps) for resource, steps in recorded.steps.items()}
-        return restored
+            recorded, settle = self._record.caps[name], self._settles[name]
+            if recorded.selection == selection and self._is_recent(self._record, settle):
+                windows = {resource: self._restore(steps, settle) for resource, steps in recorded.steps.items()}
+                return _SettlingCap(selection, windows)
+        return _SettlingCap(selection)
 
     def _is_recent(self, record: CapacityRecord, settle: float) -> bool:
         """Return whether a record is no older than `settle`, by the clocks of its writer and of this replica."""
         return abs(self._started_unix - record.written_at) <= settle
 
-    def _restore(self, steps: Sequence[RecordedStep]) -> _Window:
+    def _restore(self, steps: Sequence[RecordedStep], settle: float) -> _Window:
         """Return the window of recorded steps: what had not ended did so at the start of this replica."""
         window = _Window()
         for amount, ended_at in steps:
             age = 0.0 if ended_at is None else max(0.0, self._started_unix - ended_at)
-            window.add(_Step(amount, self._started_at - age, self._started_unix - age))
+            window.add(_Step(amount, self._started_at - age, self._started_unix - age), settle)
         return window
 
     def _publish(self, now: float) -> None:
