@@ -104,6 +104,30 @@ def test_a_job_makes_no_other_job_pass() -> None:
         assert [code for _, code in _list_fields(_evaluate("batch", body, rules))] == codes
 
 
+_CLAIMS = {"containers": [{}], "resourceClaims": [{"name": "a"}]}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "code"),
+    [
+        ({**SPEC, "activeDeadlineSeconds": 60}, SPEC, "TG123"),
+        ({**SPEC, "activeDeadlineSeconds": 60}, {**SPEC, "activeDeadlineSeconds": 90000}, "TG124"),
+        ({"containers": [{}]}, _CLAIMS, "TG123"),
+        ({**_CLAIMS, "activeDeadlineSeconds": 60}, _CLAIMS, "TG123"),
+    ],
+    ids=["no deadline", "a longer deadline", "claims", "claims without a deadline"],
+)
+def test_a_pod_that_passes_makes_no_pod_pass_that_differs_in_what_the_rule_checks(
+    first: dict[str, Any], second: dict[str, Any], code: str
+) -> None:
+    rules = RuleIndex(RULES)
+    for _ in range(2):
+        assert _evaluate("", {"kind": "Pod", "spec": first}, rules).is_allowed
+        assert _list_fields(_evaluate("", {"kind": "Pod", "spec": second}, rules)) == [
+            ("spec.activeDeadlineSeconds", code)
+        ]
+
+
 @pytest.mark.parametrize("spec", [SPEC, {"containers": [{}], "resourceClaims": [{"name": "a"}]}], ids=["name", "claim"])
 def test_a_rule_for_unknown_labels_is_not_evaluated(spec: dict[str, Any]) -> None:
     verdict = _evaluate("", {"kind": "Pod", "spec": spec}, RuleIndex(LABELLED))

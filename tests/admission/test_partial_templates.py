@@ -112,3 +112,16 @@ def test_what_a_part_has_too_much_is_a_problem(name: str, create: Any) -> None:
 def test_what_a_whole_template_lacks_is_a_problem(name: str, create: Any) -> None:
     rejected, accepted, denied = find_codes(name, create(REQUEST))
     assert (sorted(rejected), accepted, sorted(denied)) == (["TG012", "TG017"], ["TG061"], ["TG104", "TG108", "TG108"])
+
+
+def test_a_part_makes_no_whole_pod_pass() -> None:
+    """Evaluate a runtime, and then a pod with the same containers: results are cached by the spec of the pod."""
+    rules = RuleIndex(parse([("f", RULES)]).policies)
+    for kind, group, spec in (
+        ("TrainingRuntime", "trainer.kubeflow.org", _replicate({"requests": {GPU: "2"}})),
+        ("Pod", "", contain({"requests": {GPU: "2"}})),
+    ):
+        body = json.dumps({"metadata": {"name": "a"}, "spec": spec}).encode()
+        verdict = evaluate_request(AdmissionRequest(kind, "CREATE", body, group=group), rules, {}, Phase.VALIDATING)
+        codes = sorted(problem.code for problem in verdict.problems)
+        assert codes == ([] if group else ["TG104", "TG108", "TG108"])

@@ -82,6 +82,11 @@ spec:
   checks: {perContainer: {max: 1}}
 ---
 apiVersion: tallygate.dev/v1alpha1
+kind: ResourceRule
+metadata: {name: a-minute}
+spec: {resources: [extended], checks: {activeDeadlineSeconds: {max: 1m}, requestsEqualLimits: false}}
+---
+apiVersion: tallygate.dev/v1alpha1
 kind: NamespaceCap
 metadata: {name: cap}
 spec: {namespaces: {include: ["*"]}, hard: {example.com/a: 4, limits.cpu: 4, pods: 10}}
@@ -104,16 +109,30 @@ _STATUSES = st.sampled_from(
 _PODS = st.fixed_dictionaries(
     {
         "metadata": st.sampled_from([{"name": "a"}, {"name": "b", "labels": {"strict": "yes"}}]),
-        "spec": st.fixed_dictionaries({"containers": _CONTAINERS}, optional={"initContainers": _INIT_CONTAINERS}),
+        "spec": st.fixed_dictionaries(
+            {"containers": _CONTAINERS},
+            optional={
+                "initContainers": _INIT_CONTAINERS,
+                "activeDeadlineSeconds": st.sampled_from([60, 61]),
+                "resourceClaims": st.just([{"name": "a"}]),
+            },
+        ),
     },
     optional={"status": _STATUSES},
 )
 
 
 _CHANGES = st.lists(st.fixed_dictionaries({"object": _PODS}, optional={"old": _PODS}), min_size=2, max_size=6)
+_PARTS = _CONTAINERS.map(
+    lambda containers: {
+        "object": {"kind": "LLMInferenceServiceConfig", "spec": {"template": {"containers": containers}}},
+        "group": "serving.kserve.io",
+    }
+)
+"""Templates that are parts of those of their pods."""
 
 
-@given(_CHANGES)
+@given(st.builds(list.__add__, _CHANGES, st.lists(_PARTS, max_size=3)).flatmap(st.permutations))
 def test_cached_results_of_other_pods_change_no_verdict(changes: list[dict[str, Any]]) -> None:
     index = RuleIndex(parse_policies(RULES))
     for request in changes * 2:
@@ -132,7 +151,7 @@ def test_a_relabelled_bad_pod_does_not_exempt_a_new_pod_of_the_same_spec() -> No
         create_request({"old": bad, "object": relabelled}), index, None, Phase.VALIDATING
     ).is_allowed
     created = evaluate_request(create_request({"object": bad}), index, None, Phase.VALIDATING)
-    assert [problem.code for problem in created.problems] == ["TG101"]
+    assert [problem.code for problem in created.problems] == ["TG123", "TG101"]
 
 
 BY_LABEL = """

@@ -18,6 +18,7 @@ import msgspec
 
 from tallygate.accounting.name_rules import NameContext
 from tallygate.accounting.problem import Problem
+from tallygate.accounting.result_cache import Fingerprint
 from tallygate.accounting.validation.limit_ranges import find_device_defaults
 from tallygate.admission import implied_requests, kinds
 from tallygate.admission.claim_checks import check_claim, describe_unknown_users, list_claim_rules
@@ -138,23 +139,29 @@ class _Evaluation:
         claim = kinds.find_claim(decoded_object) if pod_view is None else None
         if claim is not None:
             return self._check_claim(claim, selection)
-        fingerprint = None
-        if (
-            pod_view is not None
-            and not selection.unknown
-            and not (phase is Phase.MUTATING and selection.has_fill)
-            and not (
-                selection.deadline_rules and is_bounded_by_job(pod_view)
-            )  # the Job decides too, not the spec alone
-        ):
-            # Most pods are made from a template that passed before.
-            fingerprint = self.decoded_request.get_fingerprint(pod_view.pod)
-            if fingerprint is not None and selection.passing_pods.get(fingerprint):
-                return ALLOWED
+        key = self._create_pass_key(pod_view, selection, phase) if pod_view is not None else None
+        if key is not None and selection.passing_pods.get(key):
+            return ALLOWED  # most pods are made from a template that passed before
         verdict = self._check_parts(decoded_object, [_Part(pod_view, selection, written_view)], phase)
-        if fingerprint is not None and verdict is ALLOWED and self.request.old_object is None:
-            selection.passing_pods.put(fingerprint, value=True)
+        if key is not None and verdict is ALLOWED and self.request.old_object is None:
+            selection.passing_pods.put(key, value=True)
         return verdict
+
+    def _create_pass_key(self, pod_view: PodView, selection: RuleSelection, phase: Phase) -> Fingerprint | None:
+        """Return all by which the selected rules decide that a pod passes; None if more than its spec decides."""
+        spec = pod_view.pod.spec
+        if spec is None or selection.unknown or (phase is Phase.MUTATING and selection.has_fill):
+            return None
+        if pod_view.is_partial:
+            return None  # it may lack what a whole pod must have
+        if not selection.deadline_rules:
+            return self.decoded_request.get_fingerprint(pod_view.pod)
+        if is_bounded_by_job(pod_view):
+            return None  # the Job decides too
+        fingerprint = self.decoded_request.get_fingerprint(pod_view.pod)
+        if fingerprint is None:
+            return None
+        return (*fingerprint, spec.active_deadline_seconds, bool(spec.resource_claims))
 
     def _check_claim(self, claim: kinds.ClaimView, selection: RuleSelection) -> Verdict:
         if self.request.user.name == SCHEDULER_USER and not claim.is_template:

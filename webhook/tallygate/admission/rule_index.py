@@ -37,8 +37,8 @@ class RuleSelection:
     `unknown` are the rules that select by labels of the namespace, where these are unknown: they are not evaluated.
     `node_rules` are the rules that compare pods with nodes, `claim_rules` those that check claims for devices, and
     `deadline_rules` those that limit the time of pods.
-    `passing_pods` are the fingerprints of pods without any violation. `node_shapes` are the nodes that may come,
-    `node_resources` the amounts that nodes get.
+    `passing_pods` has a key for each pod without any violation: its fingerprint, and what else decides.
+    `node_shapes` are the nodes that may come, `node_resources` the amounts that nodes get.
     """
 
     def __init__(
