@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tallygate.admission.capacity_limits import Capacity
 from tests.effort import examples
 from tests.gate.gate_fixture import CAP, GPU, response
 from tests.gate.replica_fixture import ReplicaFixture
@@ -20,12 +21,15 @@ _GUARANTEED = CAP.replace("gpu: 4", "gpu: 8").replace("hard:", "shared: true\n  
     "{nvidia.com/gpu: 12.5%}}]\n"
 )
 _NOW = datetime(2026, 12, 1, tzinfo=UTC)
-_WAITS = re.compile(r"(?:Wait|or wait) (?:until|for) |before the limit is larger")
+_WAITS = re.compile(r"(?:Wait|or wait) until |before (?:the limit is larger|there is more capacity)")
+_ANY_LIMIT = 10**9
+"""A limit beyond all requests of these tests: more nodes may come."""
 
 
-def _create_replica(text: str = _GUARANTEED) -> ReplicaFixture:
+def _create_replica(text: str = _GUARANTEED, capacity: int = 0) -> ReplicaFixture:
     replica = ReplicaFixture(text, _TEAMS)
     replica.follow_gate()
+    replica.cap_sources = replica.cap_sources._replace(capacities={"gpus": {GPU: Capacity(capacity)}})
     replica.utc = _NOW
     replica.activate_ledgers()
     return replica
@@ -78,6 +82,28 @@ def test_a_job_above_what_others_leave_never_fits_as_a_whole() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("share", "advice", "forecast"),
+    [
+        (
+            "25%",
+            "Request 2 or less, or wait until there is more capacity",
+            "not all of them can run before there is more capacity",
+        ),
+        ("{percent: 25%, atMost: 4}", "Request 2 or less, or wait until there is more capacity", "2 of them can run"),
+        ("{percent: 25%, atMost: 2}", "Request 2 or less (", "2 of them can run at a time"),
+    ],
+    ids=["no bound", "a larger bound", "a bound that is reached"],
+)
+def test_what_more_nodes_may_allow_is_not_called_impossible(share: str, advice: str, forecast: str) -> None:
+    """Request 3 GPUs, and 5 by a workload, where a share of 8 GPUs is 2: only `atMost` makes that impossible."""
+    replica = _create_replica(CAP.replace("gpu: 4", f"gpu: {share}") + "  workloads: deny\n", 8)
+    code, message = _review(replica, stored_pod("big", 0, "3", "team-b"))
+    assert (code, advice in message) == (403, True)
+    code, message = _review(replica, workload(1, replicas=5))
+    assert (code, forecast in message) == (200 if share == "25%" else 403, True), message
+
+
 def test_no_message_names_namespaces_where_tenants_must_not_know_of_each_other() -> None:
     replica = _create_replica(_GUARANTEED + "  workloads: deny\n  showTopConsumers: false\n")
     for object_ in (workload(1, replicas=4), stored_pod("big", 0, "4", "team-b")):
@@ -87,11 +113,15 @@ def test_no_message_names_namespaces_where_tenants_must_not_know_of_each_other()
 
 
 class _Case(NamedTuple):
-    """A cap with two limits, of which the first is that of now, and the guarantees of teams by each of them."""
+    """A cap with two limits, of which the first is that of now, and the guarantees of teams by each of them.
+
+    The second one is that of an override or the largest by any capacity, if the limits are percentages of one.
+    """
 
     text: str
     limits: tuple[int, int]
     guaranteed: tuple[dict[str, int], dict[str, int]]
+    capacity: int = 0
 
     def compute_reach(self, team: str) -> int:
         """Return the most that a team may have by any limit, while all others use nothing."""
@@ -104,6 +134,13 @@ class _Case(NamedTuple):
 def _draw_case(choose: random.Random) -> _Case:
     hard = choose.randint(2, 40)
     limits = (choose.randint(0, hard), hard) if choose.random() < 0.4 else (hard, hard)
+    share, capacity = f"{hard}", 0
+    if choose.random() < 0.4:
+        thousandths, capacity, most = choose.randint(1, 200_000), choose.randint(0, 40), choose.choice([None, hard])
+        share = (
+            f"{{percent: {thousandths // 1000}.{thousandths % 1000:03}%{'' if most is None else f', atMost: {most}'}}}"
+        )
+        limits = min(capacity * thousandths // 100_000, most or _ANY_LIMIT), most or _ANY_LIMIT
     entries, guaranteed = [], (dict[str, int](), dict[str, int]())
     for _ in range(choose.randint(1, 3)):
         named = choose.sample(_TEAMS, choose.randint(1, 2)) if choose.random() < 0.6 else ["team-*"]
@@ -114,11 +151,11 @@ def _draw_case(choose: random.Random) -> _Case:
         for limit, by_limit in zip(limits, guaranteed, strict=True):
             for team in _TEAMS if named == ["team-*"] else named:
                 by_limit.setdefault(team, limit * percent // 100_000 if is_share else amount)
-    text = CAP.replace("gpu: 4", f"gpu: {hard}").replace("hard:", "shared: true\n  hard:")
+    text = CAP.replace("gpu: 4", f"gpu: {share}").replace("hard:", "shared: true\n  hard:")
     text += "  guarantee:\n" + "".join(entries)
-    if limits[0] != hard:
+    if limits[0] != hard and not capacity and share == f"{hard}":
         text += f"  overrides: [{{hard: {{nvidia.com/gpu: {limits[0]}}}, until: 2099-12-04T18:00:00Z}}]\n"
-    return _Case(text, limits, guaranteed)
+    return _Case(text, limits, guaranteed, capacity)
 
 
 @pytest.mark.parametrize("start", range(0, 200, 50), ids=lambda start: f"from {start}")
@@ -126,8 +163,8 @@ def test_drawn_requests_never_fit_if_no_limit_allows_them_while_others_use_nothi
     for seed in range(start, start + examples(50)):
         choose = random.Random(seed)  # noqa: S311  # reproducible
         case = _draw_case(choose)
-        single = _create_replica(case.text + "  workloads: deny\n")
-        whole = _create_replica(case.text + "  admit: whole\n")
+        single = _create_replica(case.text + "  workloads: deny\n", case.capacity)
+        whole = _create_replica(case.text + "  admit: whole\n", case.capacity)
         for number in range(choose.randint(0, 4)):
             uid, gpus, team = f"p{number}", choose.randint(1, 4), choose.choice(_TEAMS)
             for replica in (single, whole):
@@ -135,7 +172,7 @@ def test_drawn_requests_never_fit_if_no_limit_allows_them_while_others_use_nothi
                     replica.store_pod(uid, gpus, team)
                     replica.observe(uid)
         for _ in range(4):
-            team, gpus, pods = choose.choice(_TEAMS), choose.randint(1, max(case.limits)), choose.randint(1, 5)
+            team, gpus, pods = choose.choice(_TEAMS), choose.randint(1, min(max(case.limits), 50)), choose.randint(1, 5)
             detail = case, team, gpus, pods, seed
             code, message = _review(single, stored_pod("big", 0, str(gpus), team), team)
             is_never = code == 403 and _WAITS.search(message) is None

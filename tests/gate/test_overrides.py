@@ -148,7 +148,7 @@ def test_a_denial_names_the_end_of_the_limit(
         gate.create(charged)
     message = _read_message(gate, requested)
     assert expected in read_facts(message)
-    assert ("larger limit" in message) is (requested == 3)
+    assert ("limit is larger" in message) is (requested == 3)
 
 
 def _deployment(replicas: int) -> dict[str, object]:

@@ -33,16 +33,22 @@ CapCapacities = Mapping[str, Mapping[str, Capacity]]
 NO_CAPACITIES: CapCapacities = MappingProxyType({})
 NO_CAPACITY: Mapping[str, Capacity] = MappingProxyType({})
 _NO_SHARES: Mapping[str, "CapacityShare"] = MappingProxyType({})
+_ANY_CAPACITY = 10**30
+"""A capacity beyond that of any cluster, in each unit: it is not known how many nodes will come."""
 
 
 @dataclass(frozen=True, slots=True)
 class CapacityShare:
-    """The limit of one name as a share of a capacity; `later` is the one after a fall that does not act yet."""
+    """The limit of one name as a share of a capacity; `later` is the one after a fall that does not act yet.
+
+    `most` is the largest limit by any capacity.
+    """
 
     percent: PercentLimit
     capacity: Capacity
     limit: int
     later: int | None
+    most: int
 
     def describe(self, name: str) -> str:
         """Return the percentage and the capacity, as in `25% of 64`, and a fall that does not act yet.
@@ -82,7 +88,8 @@ def resolve_limits(limits: Mapping[str, CapLimit], capacities: Mapping[str, Capa
         if isinstance(limit, PercentLimit) and (capacity := capacities.get(name)) is not None:
             now = _compute_share(name, limit, capacity.amount)
             later = None if capacity.later is None else _compute_share(name, limit, capacity.later)
-            shares[name] = CapacityShare(limit, capacity, now, None if later == now else later)
+            most = _compute_share(name, limit, _ANY_CAPACITY)
+            shares[name] = CapacityShare(limit, capacity, now, None if later == now else later, most)
     amounts = {**compute_hard_limits(fixed), **{name: share.limit for name, share in shares.items()}}
     unknown = limits.keys() - amounts.keys()
     return ResolvedLimits(Amounts(amounts), MappingProxyType(shares), frozenset(unknown))

@@ -6,7 +6,7 @@ was asked before: a clock that is set back brings a limit back.
 """
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -26,7 +26,7 @@ _BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
 class LimitPeriod:
     """The limit of one name now, with the different ones before and after it, where there are any.
 
-    `most` is the largest limit from now on.
+    `most` is the largest limit from now on, by any capacity.
     """
 
     hard: int
@@ -58,9 +58,16 @@ class CurrentLimits:
     unknown: frozenset[str] = frozenset()
 
     def get_most(self, name: str) -> int:
-        """Return the largest limit of a name from now on; 0 without one."""
-        period = self.periods.get(name)
-        return self.hard.get(name, 0) if period is None else period.most
+        """Return the largest limit of a name from now on, by any capacity; 0 without one."""
+        period, share = self.periods.get(name), self.shares.get(name)
+        if period is not None:
+            return period.most
+        return self.hard.get(name, 0) if share is None else share.most
+
+    def follows_capacity(self, name: str) -> bool:
+        """Return whether more capacity makes the limit of a name larger that counts now."""
+        share = self.shares.get(name)
+        return share is not None and name not in self.periods and share.most > share.limit
 
     def describe(self, name: str, hard: int | None = None) -> str:
         """Return the limit of a name with its end; `hard` is the limit that decides, if a ledger has a smaller one."""
@@ -122,7 +129,8 @@ class LimitSchedule:
     def _find_period(self, name: str, overrides: list[tuple[LimitOverride, Amounts]]) -> LimitPeriod:
         """Return the period of a name: its limits before the first end, and from each end on."""
         ends = sorted({override.until for override, hard in overrides if name in hard and override.until is not None})
-        limits = [self._find_limit(name, overrides, time) for time in (_BEFORE_ALL, *ends)]
+        times = (_BEFORE_ALL, *ends)
+        limits = [self._find_limit(name, overrides, time) for time in times]
         position = len(ends) if self._now is None else bisect_right(ends, self._now)
         hard = limits[position]
         later = next((index for index in range(position, len(ends)) if limits[index + 1] != hard), None)
@@ -133,12 +141,22 @@ class LimitSchedule:
             earlier=None if earlier is None else limits[earlier],
             end=None if later is None else ends[later],
             later=None if later is None else limits[later + 1],
-            most=max(limits[position:]),
+            most=max(self._find_most(name, overrides, time) for time in times[position:]),
         )
 
     def _find_limit(self, name: str, overrides: list[tuple[LimitOverride, Amounts]], time: datetime) -> int:
-        active = (hard[name] for override, hard in overrides if name in hard and not override.has_ended(time))
-        return next(active, self._base.amounts[name])
+        return next(_list_active(name, overrides, time), self._base.amounts[name])
+
+    def _find_most(self, name: str, overrides: list[tuple[LimitOverride, Amounts]], time: datetime) -> int:
+        """Return the largest limit of a name at a time, by any capacity."""
+        share = self._base.shares.get(name)
+        most = self._base.amounts[name] if share is None else share.most
+        return next(_list_active(name, overrides, time), most)
+
+
+def _list_active(name: str, overrides: list[tuple[LimitOverride, Amounts]], time: datetime) -> Iterator[int]:
+    """Yield the limits of a name by the overrides that have not ended, the one that counts first."""
+    return (hard[name] for override, hard in overrides if name in hard and not override.has_ended(time))
 
 
 def _is_selected(override: LimitOverride, group: str | None, namespace: str) -> bool:

@@ -193,7 +193,7 @@ def _describe_allocation(result: CapChargeResult, name: str) -> tuple[int, str, 
     if allocated <= reach.now:
         return allocated, arithmetic, f"Wait until {describe_wait(result.charge.cap, name)}"
     if allocated <= reach.ever:
-        return allocated, arithmetic, "Wait for the larger limit"
+        return allocated, arithmetic, f"Wait until {describe_larger_limit(result.charge.cap, name)}"
     reason = describe_reach(result.charge.cap, name, reach, allocated)
     if reach.now > 0:
         advice = f"{reason}Replace the claim by one of {format_amount(name, reach.now)} or less"
@@ -215,6 +215,12 @@ def describe_wait(cap: ActiveCap | None, name: str) -> str:
     if cap is not None and name in cap.device_meters:
         return "the devices of other claims are free"
     return CLAIMS_WAIT if cap is not None and name in cap.device_sources else "pods end"
+
+
+def describe_larger_limit(cap: ActiveCap | None, name: str) -> str:
+    """Return the event that gives what exceeds the limit of now room."""
+    follows = cap is not None and cap.limits.follows_capacity(name)
+    return "there is more capacity" if follows else "the limit is larger"
 
 
 class ConsumerWords(NamedTuple):
@@ -252,7 +258,8 @@ def _suggest_request(result: CapChargeResult, name: str, current: int, free: int
     if requested <= reach.now:
         return f"{smaller_request}, or wait until {wait}" if free else f"Wait until {wait}"
     if requested <= reach.ever:
-        return f"{smaller_request}, or wait for the larger limit" if free else "Wait for the larger limit"
+        larger = describe_larger_limit(result.charge.cap, name)
+        return f"{smaller_request}, or wait until {larger}" if free else f"Wait until {larger}"
     reason = describe_reach(result.charge.cap, name, reach, requested)
     if free:
         return f"{reason}{smaller_request}"

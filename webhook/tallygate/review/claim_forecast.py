@@ -36,7 +36,12 @@ from tallygate.objects.meta import ObjectMeta
 from tallygate.policy.matching import matches_subjects
 from tallygate.policy.model import ForecastEnforcement
 from tallygate.review.cap_charge import CapCharge, CapChargeResult
-from tallygate.review.cap_messages import create_unknown_product_problem, describe_scope, describe_wait
+from tallygate.review.cap_messages import (
+    create_unknown_product_problem,
+    describe_larger_limit,
+    describe_scope,
+    describe_wait,
+)
 from tallygate.review.cap_reach import GuaranteeFinder, describe_share
 from tallygate.state.ledger.ledger import Ledger
 
@@ -114,7 +119,7 @@ def forecast_amounts(
             continue
         free = max(hard - ledger.compute_taken(guarantees.namespace).get(name, 0), 0)
         if amount > free:
-            wait = describe_wait(cap, name)
+            wait = describe_wait(cap, name) if amount <= reach.now else describe_larger_limit(cap, name)
             text = f"{text}, free {format_amount(name, free)}: {subject.pod} stays pending until {wait}"
             yield _create_problem(DEVICES_OVER_FREE, cap, text)
 

@@ -33,6 +33,7 @@ from tallygate.review.cap_charge import CapCharge, CapChargeResult, ChargedConsu
 from tallygate.review.cap_messages import (
     ExcessDescriber,
     describe_guaranteed,
+    describe_larger_limit,
     describe_no_excess,
     describe_scope,
     describe_wait,
@@ -306,7 +307,7 @@ def _describe_end(cap: ActiveCap, name: str, reach: Reach, amount: int, remedy: 
         reason = describe_reach(cap, name, reach, amount)
         return f"{need}. {reason}{remedy[0].upper()}{remedy[1:]}" if reason else f"{need}: {remedy}"
     if amount > reach.now:
-        return f"Wait until the limit is larger, or {remedy}"
+        return f"Wait until {describe_larger_limit(cap, name)}, or {remedy}"
     return f"Wait until {describe_wait(cap, name)}, or {remedy}"
 
 

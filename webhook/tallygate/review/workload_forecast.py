@@ -29,6 +29,7 @@ from tallygate.review.cap_messages import (
     CLAIMS_WAIT,
     create_missing_limit_problem,
     create_unknown_product_problem,
+    describe_larger_limit,
     describe_scope,
     describe_wait,
 )
@@ -193,6 +194,10 @@ class _ResourceForecast:
         return any(self.name in share.least for share in self.shares)
 
     @property
+    def _larger(self) -> str:
+        return describe_larger_limit(self.limit.cap, self.name)
+
+    @property
     def _shared(self) -> int:
         return sum(share.shared.get(self.name, 0) for share in self.shares)
 
@@ -211,11 +216,11 @@ class _ResourceForecast:
         fit, later = map(self._count_pods_within, (self.reach.now, self.reach.ever))
         limit = self._describe_limit()
         if is_temporary := self._sum_amounts() <= self.reach.ever:
-            end = f"{'not all' if fit else 'none'} of them can run before the limit is larger"
+            end = f"{'not all' if fit else 'none'} of them can run before {self._larger}"
         elif not later:
             end = "none of them can ever run"
         elif not fit:
-            end = "none of them can run before the limit is larger, and then not all of them at a time"
+            end = f"none of them can run before {self._larger}, and then not all of them at a time"
         elif len(self.shares) > 1:
             end = "not all of them can run at a time"
         else:
@@ -270,7 +275,7 @@ class _ResourceForecast:
         needed = (replicas.count + replicas.required_surge) * self.per_pod
         if replicas.required_surge and needed > most and (self.is_rollout or is_new):
             is_temporary = needed <= self.reach.ever + surge
-            end = "cannot proceed before the limit is larger" if is_temporary else "can never proceed"
+            end = f"cannot proceed before {self._larger}" if is_temporary else "can never proceed"
             text = f"{request}, {limit}: the rollout {end}, since {replicas.surge_reason}"
             permanent = self.is_rollout and not self.is_least and not is_temporary
             return self._create_forecast(self.limit.rollout_code, text, permanent=permanent)
