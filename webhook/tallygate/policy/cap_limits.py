@@ -15,6 +15,7 @@ from tallygate.policy.periods import Seconds
 from tallygate.policy.selectors import LABEL_SELECTOR, LabelKey, PolicyLabelSelector, WrittenQuantity
 from tallygate.policy.written import UNIQUE, Written, convert
 
+_NOTHING = Quantity(0)
 _PERIOD = {"type": "string", "format": "period", "maxLength": 64}
 
 
@@ -41,11 +42,22 @@ class PercentLimit(Written, frozen=True):
     """How a share is rounded to whole units: to thousandths of cpu, to bytes of memory, else to whole numbers."""
 
     @property
-    def least(self) -> Quantity | None:
-        """The least that the limit ever is, None for 0: `atMost` counts before `atLeast`."""
-        if self.at_least is None or self.at_most is None:
-            return self.at_least
-        return min(self.at_least, self.at_most)
+    def least(self) -> Quantity:
+        """The smallest limit by any capacity: `atMost` counts before `atLeast`."""
+        least = _NOTHING if self.at_least is None else self.at_least
+        return least if self.at_most is None else min(least, self.at_most)
+
+    @property
+    def most(self) -> Quantity | None:
+        """The largest limit by any capacity, None without a bound."""
+        return self.at_most if self.percent else self.least
+
+    def describe(self) -> str:
+        """Return the percentage with its bounds and its rounding, as in `25% (at most 8)`."""
+        parts = [] if self.at_least is None else [f"at least {self.at_least}"]
+        parts += [] if self.at_most is None else [f"at most {self.at_most}"]
+        parts += ["rounded up"] if self.rounding is Rounding.UP else []
+        return f"{self.percent} ({', '.join(parts)})" if parts else str(self.percent)
 
     def __str__(self) -> str:
         return str(self.percent)
@@ -142,15 +154,26 @@ NO_SELECTION = CapacitySelection()
 def is_never_above(limit: CapLimit, other: CapLimit, *, has_same_capacity: bool) -> bool:
     """Return whether a limit is at most the other one, however much capacity there is; False where that depends on it.
 
-    Percentages can be compared if they are of the same capacity, with the same bounds and rounding.
+    Percentages of the same capacity can be compared, and by their bounds those of others.
     """
-    if isinstance(limit, Quantity):
-        least = other if isinstance(other, Quantity) else other.least
-        return least is not None and limit <= least
-    if isinstance(other, Quantity):
-        return limit.at_most is not None and limit.at_most <= other
-    is_alike = msgspec.structs.replace(limit, percent=other.percent) == other
-    return has_same_capacity and is_alike and limit.percent <= other.percent
+    most, least = find_most(limit), other if isinstance(other, Quantity) else other.least
+    if most is not None and most <= least:
+        return True
+    if isinstance(limit, Quantity) or isinstance(other, Quantity) or not has_same_capacity:
+        return False
+    is_rounded_more = limit.rounding is Rounding.UP and other.rounding is Rounding.DOWN
+    is_bounded = other.at_most is None or (limit.at_most is not None and limit.at_most <= other.at_most)
+    return limit.percent <= other.percent and not is_rounded_more and limit.least <= other.least and is_bounded
+
+
+def find_most(limit: CapLimit) -> Quantity | None:
+    """Return the largest amount of a limit by any capacity, None without a bound."""
+    return limit if isinstance(limit, Quantity) else limit.most
+
+
+def describe_limit(limit: CapLimit) -> str:
+    """Return a limit as text, a percentage with its bounds."""
+    return str(limit) if isinstance(limit, Quantity) else limit.describe()
 
 
 def list_amounts(limit: CapLimit) -> Iterator[tuple[str, Quantity]]:

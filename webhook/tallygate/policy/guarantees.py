@@ -139,8 +139,9 @@ def _resolve(entries: Iterable[Guarantee], hard: Amounts, namespace: str) -> Amo
 def _list_amounts(entry: Guarantee, hard: Mapping[str, int]) -> Iterator[tuple[str, int]]:
     for name, written in entry.amounts.items():
         if name in hard:
-            yield name, _compute_amount(name, written, hard[name])
+            yield name, compute_guaranteed(name, written, hard[name])
 
 
-def _compute_amount(name: str, written: GuaranteedAmount, hard: int) -> int:
+def compute_guaranteed(name: str, written: GuaranteedAmount, hard: int) -> int:
+    """Return a guarantee in the unit of a name; a percentage is of the hard limit, rounded down."""
     return written.compute_share(hard) if isinstance(written, Percent) else round_down_to_unit(name, written)

@@ -6,12 +6,19 @@ import msgspec
 
 from tallygate.accounting import names
 from tallygate.accounting.node_shape import NodeShape
-from tallygate.accounting.percent import Percent
 from tallygate.accounting.quantity import Quantity, suggest_whole
 from tallygate.documents.syntax_tree import join_path
 from tallygate.policy import policy_codes
 from tallygate.policy.amount_units import describe_odd_unit
-from tallygate.policy.cap_limits import CapacitySelection, CapLimit, PercentLimit, is_never_above, list_amounts
+from tallygate.policy.cap_limits import (
+    CapacitySelection,
+    CapLimit,
+    PercentLimit,
+    describe_limit,
+    find_most,
+    is_never_above,
+    list_amounts,
+)
 from tallygate.policy.coverage import explain_empty_namespaces, is_every_user, is_selector_satisfiable
 from tallygate.policy.formats import PODS_RESOURCE
 from tallygate.policy.lint_findings import FieldProblem, LintFinding, create_error, create_finding, create_warning
@@ -159,8 +166,11 @@ def _check_soft_limits(cap: NamespaceCap) -> Iterator[FieldProblem]:
         hard = cap.hard.get(name)
         if hard is not None and is_never_above(hard, soft, has_same_capacity=True):
             is_same = is_never_above(soft, hard, has_same_capacity=True)
-            create_problem, relation = (create_warning, "the same as") if is_same else (create_error, "above")
-            text = f"{soft} is {relation} hard {hard}, so it never warns; write less than {hard}"
+            above = "above" if isinstance(soft, Quantity) is isinstance(hard, Quantity) else "never less than"
+            create_problem, relation = (create_warning, "the same as") if is_same else (create_error, above)
+            limit, most = describe_limit(hard), find_most(hard)
+            advice = f"write less than {limit}" if most is None or most.sign else "remove it"
+            text = f"{describe_limit(soft)} is {relation} hard {limit}, so it never warns; {advice}"
             yield create_problem(join_path("spec.soft", name), policy_codes.SOFT_OVER_HARD, text)
 
 
@@ -210,11 +220,12 @@ def _check_counted_shapes(
 
 
 def _check_percentage(field: str, limit: PercentLimit, count: CountDefinition | None) -> Iterator[FieldProblem]:
-    if limit.percent == Percent(0) and not limit.at_least:
-        yield create_warning(field, policy_codes.MATCHES_NOTHING, "0% is 0 of any capacity; write 0")
     if limit.at_least is not None and limit.at_most is not None and limit.at_least > limit.at_most:
         text = f"{limit.at_least} is more than atMost {limit.at_most}, which counts; write {limit.at_most} or less"
         yield create_error(f"{field}.atLeast", policy_codes.MATCHES_NOTHING, text)
+    elif limit.most == limit.least:
+        text = f"{limit.describe()} is {limit.least} of any capacity; write {limit.least}"
+        yield create_warning(field, policy_codes.MATCHES_NOTHING, text)
     if count is not None and (count.product or not count.weights):
         what = "a product of requests" if count.product else "what annotations request"
         text = f"nodes have no capacity of {what}, so there is nothing of which this is a share; write an amount"

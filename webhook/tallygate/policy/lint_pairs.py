@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tallygate.accounting.names import LIMITS_PREFIX
 from tallygate.documents.syntax_tree import join_path
 from tallygate.policy import coverage, model
-from tallygate.policy.cap_limits import CapLimit, is_never_above
+from tallygate.policy.cap_limits import CapLimit, describe_limit, is_never_above
 from tallygate.policy.deadlines import DeadlineChecks
 from tallygate.policy.formats import PODS_RESOURCE
 from tallygate.policy.globs import is_literal
@@ -290,9 +290,10 @@ def _lint_idle_limits(caps: tuple[model.NamespaceCap, ...], redundant_names: set
                 None,
             )
             if tighter is not None:
+                limit, less = describe_limit(cap.hard[name]), describe_limit(tighter.hard[name])
                 text = (
-                    f'{cap.hard[name]} never decides: cap "{tighter.name}" ({tighter.location}) limits the same pods '
-                    f"to {tighter.hard[name]}; to raise that for some namespaces, write `overrides` there"
+                    f'{limit} never decides: cap "{tighter.name}" ({tighter.location}) limits the same pods to {less}; '
+                    "to raise that for some namespaces, write `overrides` there"
                 )
                 yield create_finding(cap, create_warning(join_path("spec.hard", name), SHADOWED, text))
 
@@ -309,6 +310,7 @@ def _is_always_tighter(tight: model.NamespaceCap, loose: model.NamespaceCap, nam
         and coverage.namespaces_cover(tight.namespaces, loose.namespaces)
         and tight.pods == loose.pods
         and tight.exceed == loose.exceed
+        and _decides_as_much(tight, loose)
         and (tight.annotation, tight.surge) == (None, None)
         and not any(name in override.hard for override in tight.overrides)
         and tight.devices.get(name) == loose.devices.get(name)
@@ -322,10 +324,22 @@ def _is_as_strict(tight: model.NamespaceCap, loose: model.NamespaceCap) -> bool:
         _are_at_most(tight, loose, tight.hard, loose.hard)
         and _are_at_most(tight, loose, tight.soft, loose.soft)
         and tight.exceed == loose.exceed
+        and _decides_as_much(tight, loose)
+        and tight.surge in (None, loose.surge)
         and tight.overrides == loose.overrides
         and (tight.annotation, loose.annotation) == (None, None)
         and all(_counts_as_much(tight.devices.get(name), definition) for name, definition in loose.devices.items())
         and all(tight.counts.get(name) == definition for name, definition in loose.counts.items())
+    )
+
+
+def _decides_as_much(tight: model.NamespaceCap, loose: model.NamespaceCap) -> bool:
+    """Return whether the first cap denies, beside its limits, all that the second one does."""
+    denies_workloads = loose.workloads is model.ForecastEnforcement.DENY
+    return (
+        loose.guarantee in ((), tight.guarantee)
+        and (tight.admits_whole or not loose.admits_whole)
+        and (not denies_workloads or tight.workloads is model.ForecastEnforcement.DENY)
     )
 
 
