@@ -218,6 +218,21 @@ def test_a_recovery_that_no_receiver_takes_is_dropped_after_a_day() -> None:
     assert book.create_record(NOW).conditions == {}
 
 
+def test_a_gate_that_fails_again_and_again_sends_as_many_messages_as_a_receiver_takes() -> None:
+    subscriptions = [Subscription("ops", ALL, at_most=3), Subscription("caps-only", {SOFT: 0.0})]
+    book = GateNotificationBook(subscriptions, "gate-1")
+    texts = []
+    for start in (NOW, NOW + 800, NOW + 1600, NOW + 2400):
+        _observe(book, start, w=_create_check("watches"))
+        texts += _list_texts(book, start + 300)
+        _observe(book, start + 301)
+        texts += _list_texts(book, start + 700)
+    assert [text.split()[2] for text in texts] == ["has", "works", "has"]
+    assert _list_texts(book, NOW + 300 + HOUR - 1) == []
+    assert _list_texts(book, NOW + 300 + HOUR) == ["Gate gate-1 works again."]
+    assert _list_texts(book, NOW + 300 + HOUR, "caps-only") == []
+
+
 def test_many_failing_checks_make_one_short_message() -> None:
     book = GateNotificationBook([Subscription("ops", ALL)], "gate-1")
     _observe(book, NOW, **{f"c{index}": _create_check(f"check-{index}", "x" * 5000) for index in range(8)})
