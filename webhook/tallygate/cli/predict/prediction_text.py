@@ -45,10 +45,13 @@ def print_predictions(
 def _print_texts(
     predictions: Sequence[PredictionDetails], items: Iterable[Mapping[str, Any]], *, verbose: bool
 ) -> None:
+    if not verbose:
+        print_records(map(read_prediction, items))
+        return
     is_terminal = tables.create_console(sys.stdout).is_terminal
     for details, record in zip(predictions, map(read_prediction, items), strict=True):
         tables.print_content(format_prediction(record))
-        if verbose and details.node_lines:
+        if details.node_lines:
             pools = node_lines.list_pool_rows(details.node_lines)
             if is_terminal:
                 tables.print_content(create_node_table(details.node_lines))
@@ -57,14 +60,22 @@ def _print_texts(
             else:
                 pool_lines = columns.align_rows(node_lines.POOL_HEADINGS, pools) if pools else []
                 click.echo("\n".join([node_lines.NODES.align(details.node_lines), *pool_lines]))
-        if verbose and details.new_nodes:
+        if details.new_nodes:
             click.echo(NEW_NODES.align(details.new_nodes))
 
 
 def print_records(predictions: Iterable[PredictionRecord]) -> None:
-    """Print predictions for people, without a line for each node."""
-    for prediction in predictions:
+    """Print predictions for people, without a line for each node, and equal ones once.
+
+    Pod sets of an object that is rejected as a whole have equal predictions.
+    """
+    for prediction in {_read_text(prediction): prediction for prediction in predictions}.values():
         tables.print_content(format_prediction(prediction))
+
+
+def _read_text(prediction: PredictionRecord) -> tuple[str, ...]:
+    heading = (str(prediction.object), prediction.verdict.value, format_counts(prediction))
+    return *heading, *format_details(prediction)
 
 
 def format_prediction(prediction: PredictionRecord) -> Group:
