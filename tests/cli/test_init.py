@@ -1,6 +1,7 @@
 """`tallygate init`: what it writes passes `lint` and `test`, and it replaces no file."""
 
 import json
+import re
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -111,18 +112,44 @@ def test_all_files_that_are_there_are_named_and_nothing_is_written(tmp_path: Pat
     assert list_files(tmp_path) == ["policies/gpu-caps.yaml", "policies/tests/gpu-caps.yaml"]
 
 
+_ADDITIONS = {
+    ".github/workflows/tallygate.yml": ("GitHub", "steps"),
+    ".pre-commit-config.yaml": ("hooks", "repos"),
+    ".vscode/settings.json": ("VS Code", "yaml.schemas"),
+}
+
+
+def read_additions(stdout: str) -> dict[str, Any]:
+    """Return the printed lines to add, by the file that gets them."""
+    shown, _, _ = stdout.partition("Next:\n")
+    _, *parts = re.split(r"^For (.+), add to `(.+)` of (.+):\n", shown, flags=re.MULTILINE)
+    additions: dict[str, Any] = {}
+    for purpose, key, path, lines in zip(parts[::4], parts[1::4], parts[2::4], parts[3::4], strict=True):
+        assert _ADDITIONS[path] == (purpose, key)
+        additions[path] = yaml.safe_load("{" + lines + "}" if path.endswith(".json") else lines)
+    return additions
+
+
 def test_hooks_and_settings_of_the_user_are_kept(tmp_path: Path) -> None:
-    """Print the hooks to add."""
-    for name in (".pre-commit-config.yaml", ".vscode/settings.json"):
-        Path(name).parent.mkdir(exist_ok=True)
+    """Print what to add to each."""
+    for name in _ADDITIONS:
+        Path(name).parent.mkdir(exist_ok=True, parents=True)
         Path(name).write_text("# mine\n")
     result = run("init", "--for", "rules")
     assert result.exit_code == 0
-    assert [Path(name).read_text() for name in (".pre-commit-config.yaml", ".vscode/settings.json")] == ["# mine\n"] * 2
-    _, _, rest = result.stdout.partition("For hooks, add to `repos` of .pre-commit-config.yaml:\n")
-    (entry,) = yaml.safe_load(rest.partition("Next:\n")[0])
+    assert {Path(name).read_text() for name in _ADDITIONS} == {"# mine\n"}
+    steps, (entry,), schemas = read_additions(result.stdout).values()
+    assert [step["run"].split()[1] for step in steps] == ["lint", "test"]
     assert [hook["id"] for hook in entry["hooks"]] == ["tallygate-lint", "tallygate-test"]
+    assert schemas["./policies/.schemas/policy.json"] == ["policies/*.yaml"]
     assert "policies/requests.yaml" in list_files(tmp_path)
+
+
+def test_a_second_folder_of_policies_is_added_to_files_that_do_not_name_it() -> None:
+    Path(".git").mkdir()
+    assert read_additions(run("init", "--for", "gpus").stdout) == {}
+    assert read_additions(run("init", "--for", "licences").stdout) == {}
+    assert list(read_additions(run("init", "clusters/prod", "--for", "gpus").stdout)) == list(_ADDITIONS)
 
 
 def test_a_dry_run_prints_the_files_and_writes_nothing(tmp_path: Path) -> None:
@@ -251,6 +278,10 @@ def test_files_may_be_left_out(tmp_path: Path) -> None:
         (
             "--count memory --resource amd.com/gpu",
             "supports only the resource names of NVIDIA: omit",
+        ),
+        (
+            "--amounts 2,4 --hard 1",
+            "a team has 1, and a container requests 2 at least: raise --hard to 2 or more, or add smaller --amounts",
         ),
         ("--manifests /", "--manifests /: the workflow reads what is in "),
     ],

@@ -11,14 +11,12 @@ import click
 from tallygate.cli.framework import PROGRAM, Command, UsageError, format_requirement, get_program
 from tallygate.cli.init import choices, questions
 from tallygate.cli.init.project_files import (
-    HOOKS_FILE,
     FileGroup,
     Project,
     ProjectFile,
-    create_hooks,
     find_root,
+    list_additions,
     list_project_files,
-    needs_hooks,
     select_new_files,
     write_files,
 )
@@ -156,7 +154,7 @@ def init(  # noqa: PLR0913 -- a parameter for each option
     _print_list("Not written, by --dry-run:" if dry_run else "Written:", project, new_files)
     _print_list("Kept, because they exist already:", project, kept)
     if not dry_run:
-        _print_next_steps(project, get_program(ctx), has_old_hooks=HOOKS_FILE in {file.path for file in kept})
+        _print_next_steps(project, get_program(ctx), kept)
 
 
 def _find_manifests(manifests: Path, root: Path) -> str:
@@ -186,11 +184,10 @@ def _print_texts(project: Project, new_files: Sequence[ProjectFile]) -> None:
         click.echo(f"==> {project.format_path(file.path)} <==\n{text}")
 
 
-def _print_next_steps(project: Project, program: str, *, has_old_hooks: bool) -> None:
+def _print_next_steps(project: Project, program: str, kept: Sequence[ProjectFile]) -> None:
     policies = project.format_path(project.policies)
-    if has_old_hooks and needs_hooks(project):
-        click.echo(f"For hooks, add to `repos` of {project.format_path(HOOKS_FILE)}:")
-        click.echo(create_hooks(project), nl=False)
+    for heading, lines in list_additions(project, kept):
+        click.echo(f"{heading}\n{lines}", nl=False)
     steps = (
         (f"{program} lint {policies}/", "every mistake, with file, line and column"),
         (f"{program} test {policies}/tests/", "whether the policies decide as the scenarios expect"),

@@ -192,10 +192,15 @@ def _describe_cap(choices: Choices) -> str:
         return f"# The site has {choices.hard} {choices.resource}, for all namespaces together."
     if choices.team_label:
         return (
-            f"# Each team has {choices.hard} GPUs in all its namespaces together: those with one value of the label\n"
+            f"# Each team has {_count_gpus(choices)} in all its namespaces together: "
+            f"those with one value of the label\n"
             f"# {choices.team_label}. A namespace without the label is not limited."
         )
-    return f"# Each namespace whose name matches {choices.team_namespaces} has {choices.hard} GPUs for itself."
+    return f"# Each namespace whose name matches {choices.team_namespaces} has {_count_gpus(choices)} for itself."
+
+
+def _count_gpus(choices: Choices) -> str:
+    return f"{choices.hard} GPU{'s' * (choices.hard != 1)}"
 
 
 def _get_cap_name(choices: Choices) -> str:
@@ -204,8 +209,8 @@ def _get_cap_name(choices: Choices) -> str:
 
 def _get_cap_reason(choices: Choices) -> str:
     if choices.purpose is Purpose.LICENCES:
-        return f"the site has {choices.hard} licences; ask the platform team for more"
-    return f"a team has {choices.hard} GPUs; ask the platform team for more"
+        return f"the site has {choices.hard} licence{'s' * (choices.hard != 1)}; ask the platform team for more"
+    return f"a team has {_count_gpus(choices)}; ask the platform team for more"
 
 
 def _format_scope(choices: Choices) -> str:
@@ -239,12 +244,12 @@ def _list_other_lines(choices: Choices) -> Iterator[str]:
     match choices.gpu_count:
         case GpuCount.SLICES:
             yield "  counts:"
-            yield f"    gpu-slices: # sevenths of a GPU; {choices.hard} GPUs. Use the resource names of your nodes"
+            yield f"    gpu-slices: # sevenths of a GPU; {_count_gpus(choices)}. Use the resource names of your nodes"
             yield "      weights:"
             yield f"        {{{_WEIGHTS}}}"
         case GpuCount.MEMORY:
             yield "  counts:"
-            yield f"    gpu-memory: # MiB; {choices.hard} GPUs of {_GPU_MEMORY} MiB"
+            yield f"    gpu-memory: # MiB; {_count_gpus(choices)} of {_GPU_MEMORY} MiB"
             yield f"      product: [{GPU}, {_GPU_MEMORY_RESOURCE}]"
         case GpuCount.WHOLE:
             pass

@@ -7,7 +7,7 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -21,7 +21,9 @@ from tallygate.cli.init.policy_files import POLICY_SCHEMA, SCENARIO_SCHEMA, list
 from tallygate.policy.schema import SCHEMA_FILE_NAME, read_schema_text
 
 POLICIES = "policies"
-HOOKS_FILE = ".pre-commit-config.yaml"
+_WORKFLOW_FILE = ".github/workflows/tallygate.yml"
+_HOOKS_FILE = ".pre-commit-config.yaml"
+_SETTINGS_FILE = ".vscode/settings.json"
 
 _WORKFLOW = Template("""\
 # Checks the policies of every change: lint finds mistakes, and test compares decisions with the scenarios.
@@ -43,6 +45,9 @@ jobs:
       # Scenarios of rules that compare pods with nodes also need numpy.
       - run: |
           python -m pip install --quiet $requirement
+$steps""")
+
+_STEPS = Template("""\
       - run: |
           tallygate lint --strict -o github $policies
       - run: |
@@ -145,25 +150,24 @@ def list_project_files(project: Project, choices: Choices) -> Iterator[ProjectFi
     scenario_schema = files("tallygate.cli.scenarios").joinpath(SCHEMA_FILE_NAME).read_text(encoding="utf-8")
     yield ProjectFile(f"{policies}/{SCENARIO_SCHEMA}", scenario_schema, "for editors: `tallygate schema scenario`")
     if FileGroup.WORKFLOW not in project.without:
-        yield ProjectFile(".github/workflows/tallygate.yml", _create_workflow(project), "GitHub runs lint and test")
+        yield ProjectFile(_WORKFLOW_FILE, _create_workflow(project), "GitHub runs lint and test")
     if FileGroup.PRE_COMMIT not in project.without:
-        yield ProjectFile(HOOKS_FILE, f"{_HOOKS_HEAD}{create_hooks(project)}", "pre-commit runs lint and test")
+        yield ProjectFile(_HOOKS_FILE, f"{_HOOKS_HEAD}{_create_hooks(project)}", "pre-commit runs lint and test")
     if FileGroup.EDITOR not in project.without:
-        yield ProjectFile(".vscode/settings.json", _create_settings(project), "VS Code finds the schemas of new files")
+        yield ProjectFile(_SETTINGS_FILE, _create_settings(project), "VS Code finds the schemas of new files")
 
 
 def _create_workflow(project: Project) -> str:
+    return _WORKFLOW.substitute(requirement=shlex.quote(project.requirement), steps=_create_steps(project))
+
+
+def _create_steps(project: Project) -> str:
     policies = shlex.quote(f"{project.policies}/")
     check = _CHECK.substitute(policies=policies, manifests=shlex.quote(project.manifests)) if project.manifests else ""
-    return _WORKFLOW.substitute(
-        requirement=shlex.quote(project.requirement),
-        policies=policies,
-        tests=shlex.quote(f"{project.policies}/tests/"),
-        check=check,
-    )
+    return _STEPS.substitute(policies=policies, tests=shlex.quote(f"{project.policies}/tests/"), check=check)
 
 
-def create_hooks(project: Project) -> str:
+def _create_hooks(project: Project) -> str:
     """Return the entry of `repos` in `.pre-commit-config.yaml`: local hooks, which need no address of a repository."""
     return _HOOKS.substitute(
         policies=json.dumps(f"{project.policies}/"),
@@ -173,21 +177,44 @@ def create_hooks(project: Project) -> str:
     )
 
 
-def needs_hooks(project: Project) -> bool:
-    """Return whether the hooks of pre-commit, which are there, have none of tallygate."""
-    try:
-        return "tallygate" not in (project.root / HOOKS_FILE).read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return True
-
-
 def _create_settings(project: Project) -> str:
+    return f"{json.dumps({'yaml.schemas': _map_schemas(project)}, indent=2)}\n"
+
+
+def _map_schemas(project: Project) -> dict[str, list[str]]:
     policies = project.policies
-    schemas = {
+    return {
         f"./{policies}/{POLICY_SCHEMA}": [f"{policies}/*.yaml"],
         f"./{policies}/{SCENARIO_SCHEMA}": [f"{policies}/tests/*.yaml"],
     }
-    return f"{json.dumps({'yaml.schemas': schemas}, indent=2)}\n"
+
+
+def list_additions(project: Project, kept: Iterable[ProjectFile]) -> Iterator[tuple[str, str]]:
+    """Yield a heading and lines to add for each file that is kept and does not name the policies."""
+    additions = {
+        _WORKFLOW_FILE: ("GitHub", "steps", _create_steps),
+        _HOOKS_FILE: ("hooks", "repos", _create_hooks),
+        _SETTINGS_FILE: ("VS Code", "yaml.schemas", _format_schemas),
+    }
+    for file in kept:
+        if file.path in additions and not _names_policies(project, file.path):
+            purpose, key, create = additions[file.path]
+            yield f"For {purpose}, add to `{key}` of {project.format_path(file.path)}:", create(project)
+
+
+def _format_schemas(project: Project) -> str:
+    return "".join(f"  {line.strip()}\n" for line in json.dumps(_map_schemas(project), indent=0).splitlines()[1:-1])
+
+
+def _names_policies(project: Project, path: str) -> bool:
+    """Return whether a file names the folder of the policies, or tallygate, whose hooks read `policies/` by default."""
+    try:
+        text = (project.root / path).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    if re.search(rf"(?<![\w/-])(?:\./)?{re.escape(project.policies)}/", text):
+        return True
+    return project.policies == POLICIES and path == _HOOKS_FILE and "tallygate" in text
 
 
 def select_new_files(project: Project, project_files: Sequence[ProjectFile]) -> list[ProjectFile]:

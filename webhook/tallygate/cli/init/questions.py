@@ -50,7 +50,7 @@ class Questions:
         """Return all choices for a purpose.
 
         Raises:
-            UsageError: if an option does not belong to the purpose, or two options exclude each other.
+            UsageError: if an option does not belong to the purpose, options exclude each other, or no pod could run.
         """
         self._check_options(purpose)
         gpu_count = GpuCount.WHOLE
@@ -69,6 +69,11 @@ class Questions:
             owner = "GPUs does a team" if purpose is Purpose.GPUS else "licences does the site"
             text = f"How many {owner} have"
             hard = self._ask("hard", text, str(hard), HARD)
+        if purpose is Purpose.GPUS and amounts[0] > hard:
+            advice = f"raise --hard to {amounts[0]} or more, or add smaller --amounts"
+            raise UsageError(
+                f"no pod could run: a team has {hard}, and a container requests {amounts[0]} at least: {advice}"
+            )
         return Choices(purpose, resource, gpu_count, amounts, label, namespaces, hard)
 
     def _check_options(self, purpose: Purpose) -> None:
