@@ -180,6 +180,8 @@ def test_a_full_disk_is_no_fault_of_tallygate(arguments: list[str]) -> None:
         (["chek"], "No such command 'chek'. Did you mean 'check'?"),
         (["certs", "isue"], "No such command 'isue'. Did you mean 'issue'?"),
         (["zzz"], "No such command 'zzz'."),
+        (["version"], "No such command 'version'. Did you mean '--version'?"),
+        (["help", "check"], "No such command 'help'. Did you mean '--help'?"),
         (["check", "--polices", "x"], "No such option '--polices'. Did you mean '--policies'?"),
         (["--contxt", "x", "usage"], "No such option '--contxt'. (Did you mean one of: '--context', '--output'?)"),
     ],

@@ -330,6 +330,7 @@ def _complete_subject(_: click.Context, __: click.Parameter, incomplete: str) ->
     ),
 )
 @click.argument("subject", metavar="[CODE|pod]", required=False, shell_complete=_complete_subject)
+@click.argument("paths", metavar="[FILE|FOLDER|-]...", nargs=-1, type=click.Path(allow_dash=True))
 @click.option(
     "-f",
     "--filename",
@@ -337,7 +338,8 @@ def _complete_subject(_: click.Context, __: click.Parameter, incomplete: str) ->
     metavar="FILE",
     multiple=True,
     type=click.Path(allow_dash=True),
-    help="With `pod`: the manifests to explain, a folder of them, or - for stdin; may be given several times.",
+    help="With `pod`: the manifests to explain, a folder of them, or - for stdin. The same as an argument after `pod`; "
+    "may be given several times.",
 )
 @click.option(
     "--policies",
@@ -355,6 +357,7 @@ def _complete_subject(_: click.Context, __: click.Parameter, incomplete: str) ->
 def explain(  # noqa: PLR0913 -- one argument for each option
     ctx: click.Context,
     subject: str | None,
+    paths: tuple[str, ...],
     *,
     filenames: tuple[str, ...],
     policies: tuple[Path, ...],
@@ -376,14 +379,19 @@ def explain(  # noqa: PLR0913 -- one argument for each option
     read.
     """
     if subject == _POD:
-        if not filenames:
+        if not (paths or filenames):
             raise UsageError("which pod? name a file: `tallygate explain pod -f FILE`, or -f - for stdin")
-        files = combine_files((), filenames, snapshot)
+        files = combine_files(paths, filenames, snapshot)
         usable = load_usable_policies(policies) if policies else PolicySet()
         explained = calculate_pods(files, sys.stdin.buffer, usable, snapshot)
         _print_pods(explained, output)
         ctx.exit(EXIT_FINDINGS if explained.unread_count else 0)
-    for option, value in (("-f", filenames), ("--policies", policies), ("--snapshot", snapshot)):
+    for option, value in (
+        (" ".join(paths), paths),
+        ("-f", filenames),
+        ("--policies", policies),
+        ("--snapshot", snapshot),
+    ):
         if value:
             raise UsageError(f"{option} belongs to `tallygate explain pod -f FILE`")
     if subject is None:

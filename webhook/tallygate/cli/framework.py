@@ -264,7 +264,9 @@ class Group(_HelpWithExamples, click.Group):
         """
         name = args[0]
         if self.get_command(ctx, name) is None and not ctx.resilient_parsing:
-            nearest = find_nearest(name, self.list_commands(ctx), cutoff=0.6)
+            flags = {flag for parameter in self.get_params(ctx) for flag in parameter.opts}
+            option = f"--{name}"  # `version` and `help` are commands of kubectl
+            nearest = option if option in flags else find_nearest(name, self.list_commands(ctx), cutoff=0.6)
             hint = f" Did you mean '{nearest}'?" if nearest else ""
             raise click.UsageError(f"No such command '{name}'.{hint}", ctx)
         found_name, command, rest = super().resolve_command(ctx, args)

@@ -35,7 +35,7 @@ _MAX_NAMED_FILES = 3
 @output_option
 @click.pass_context
 def lint(ctx: click.Context, paths: tuple[str, ...], filenames: tuple[str, ...], output: str, *, strict: bool) -> None:
-    """Check policy files: ResourceRules, NamespaceCaps, WorkloadKinds and NodeShapes.
+    """Check policy files: ResourceRules, NamespaceCaps, ImpliedRequests, WorkloadKinds, NodeResources and NodeShapes.
 
     An error is a file that cannot be read, or a policy that no request can ever meet; the gate does not load such a
     set. A warning is a valid policy that is probably a mistake. All files together are one set, as the gate would load

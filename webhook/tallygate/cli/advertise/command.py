@@ -42,7 +42,7 @@ _NODE_PREFIXES = ("node/", "nodes/", "no/")
 )
 @click.option(
     "--timeout",
-    metavar="PERIOD",
+    metavar="DURATION",
     default="1m",
     show_default=True,
     help="How long to wait until the amounts are allocatable.",

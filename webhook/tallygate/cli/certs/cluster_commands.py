@@ -177,7 +177,10 @@ def _convert_status(secret_status: SecretStatus) -> dict[str, Any]:
 )
 @FOLDER_ARGUMENT
 @click.option(
-    "--token-file", type=click.Path(path_type=Path), help="The gate's token_file, to register a gate that has one."
+    "--token-file",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="The gate's token_file, to register a gate that has one.",
 )
 @click.option(
     "--policies",

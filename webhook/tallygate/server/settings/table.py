@@ -64,7 +64,7 @@ class Settings:
     )
     tls_key: Path | None = _create_field(value_types.PATH, "", "The private key of the serving certificate, PEM.")
     tls_secret: str = _create_field(
-        value_types.TEXT,
+        value_types.SECRET,
         "",
         "Instead of both: a Secret, as NAMESPACE/NAME. The gate creates a missing Secret, serves its certificate, "
         "renews it in time, and publishes its CAs in caBundle, in the cluster that it watches, or else runs in. Any "
@@ -72,13 +72,13 @@ class Settings:
         unset_value="",
     )
     tls_dir: Path | None = _create_field(
-        value_types.PATH,
+        value_types.FOLDER,
         "",
         "The directory for the certificate and key of tls_secret: a volume in memory that outlives the container, so "
         "that the server can start while the API server is unavailable. Default: a directory that is deleted at exit.",
     )
     relay_dir: Path | None = _create_field(
-        value_types.PATH,
+        value_types.FOLDER,
         "",
         "The directory that the gate shares with a relay in its pod (docs/reference/installation.md): the gate writes "
         "its certificate and its CAs there, and sends the relay each new one.",
@@ -127,7 +127,7 @@ class Settings:
         "The kubeconfig of that cluster. Without it, the one that kubectl would use ($KUBECONFIG).",
     )
     context: str = _create_field(
-        value_types.TEXT, "", "The context in it. Without it, the current one.", unset_value=""
+        value_types.NAME, "", "The context in it. Without it, the current one.", unset_value=""
     )
     ledgers: str = _create_field(
         value_types.create_choice("memory", "kubernetes"),
@@ -136,7 +136,7 @@ class Settings:
         "for any number of replicas.",
     )
     namespace: str = _create_field(
-        value_types.TEXT, "tallygate-system", "The gate's own namespace, where CapLedgers are stored."
+        value_types.NAME, "tallygate-system", "The gate's own namespace, where CapLedgers are stored."
     )
     in_flight_bound: float = _create_field(
         value_types.DURATION,
@@ -225,7 +225,7 @@ class Settings:
         unset_value="",
     )
     ask_url: str = _create_field(
-        value_types.TEXT,
+        value_types.URL,
         "",
         "The address of `serve-ask` for its users, such as https://tallygate-ask.tallygate-system.svc:443. With it the "
         "leading replica writes the address and the CAs of its certificate into the ConfigMap tallygate-ask, and the "

@@ -166,10 +166,13 @@ def _parse_base_url(value: Any) -> str:
     return text
 
 
-TEXT = ValueType("TEXT", _parse_text)
+NAME = ValueType("NAME", _parse_text)
+SECRET = ValueType("NAMESPACE/NAME", _parse_text)
+URL = ValueType("URL", _parse_text)
 FEATURE_GATES = ValueType("GATE=true,…", lambda value: parse_feature_gates(_parse_text(value)))
 BASE_URL = ValueType("URL", _parse_base_url)
 PATH = ValueType("FILE", _parse_path)
+FOLDER = ValueType("FOLDER", _parse_path)
 PATHS = ValueType("PATH", _parse_paths, is_list=True)
 NAMES = ValueType("NAME", _parse_names, is_list=True)
 HEADER = ValueType("HEADER", _parse_header)
