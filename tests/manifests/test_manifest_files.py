@@ -86,6 +86,8 @@ def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     """Print the reason of the system."""
     code, error = _read_invalid(str(tmp_path / "missing"), EMPTY_STDIN)
     assert (code, error.message) == ("TG406", "cannot be read: No such file or directory")
+    _, error = _read_invalid("https://example.com/pod.yaml", EMPTY_STDIN)
+    assert error.message.endswith("this is an address: pipe `curl -fsSL https://example.com/pod.yaml` into -")
 
 
 def test_a_large_file_is_not_read_to_its_end() -> None:

@@ -86,6 +86,14 @@ def test_a_user_without_credentials_and_an_impersonated_one_are_refused(user: di
     assert ("neither a token nor a client certificate" in stderr) or ("has no --as" in stderr)
 
 
+def test_an_impersonated_user_is_refused_before_the_address_is_read(tmp_path: Path) -> None:
+    """Read no ConfigMap: it may be forbidden to the other user."""
+    user = {"token": "t0ken", "as": "bob"}
+    result = run_ask(write_user(tmp_path, **user))
+    assert result.exit_code == 2
+    assert "has no --as" in result.stderr
+
+
 def ask_with(server: RawServer, folder: Path, *arguments: str) -> tuple[int, str]:
     result = run_ask(write_user(folder), *arguments)
     assert server.requests == []

@@ -420,10 +420,10 @@ def test_quotas_and_opaque_names_are_read_of_the_cluster(tmp_path: Path) -> None
     with run_server(tmp_path, lambda _, path: responses.get(path.partition("?")[0], _ABSENT)) as kubeconfig:
         results = read_results(kubeconfig, f"--policies={policies}")
     names = results["opaque-names"]["reason"]
-    assert "1 nodes advertise opaque resources" in names
-    assert "; n1; " in names
-    assert "1 pods ask for opaque resources" in names
-    assert "; team-a/p; " in names
+    assert "1 node advertises names that begin with pod.alpha.kubernetes.io/opaque-int-resource-, " in names
+    assert "; nodes: n1; " in names
+    assert "1 pod requests names that begin with " in names
+    assert "; pods: team-a/p; " in names
     assert "quota few of team-a allows 2 of nvidia.com/gpu, cap gpus 4" in results["quotas"]["reason"]
 
 

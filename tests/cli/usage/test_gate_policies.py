@@ -83,6 +83,7 @@ def test_policies_that_cannot_be_read_are_named_as_unknown(
     assert "no cap counts anything here" not in errors
     exit_code, _, errors = _run(cluster, tmp_path, "--explain", "gpus")
     assert (exit_code, reason in errors) == (2, True), errors
+    assert errors.rstrip().endswith("; name their policy files with --policies"), errors
 
 
 def test_a_cluster_without_a_gate_has_no_policies(cluster: SmallCluster, tmp_path: Path) -> None:
@@ -90,7 +91,7 @@ def test_a_cluster_without_a_gate_has_no_policies(cluster: SmallCluster, tmp_pat
     exit_code, _, errors = _run(cluster, tmp_path, "-n", "team-a")
     assert exit_code == 0, errors
     assert "the gate here has no policies with caps" in errors
-    assert "no ledger is here" in errors
+    assert "no cap has a ledger for these namespaces" in errors
     cluster.objects[_LEDGERS] = []
     exit_code, _, errors = _run(cluster, tmp_path)
     assert (exit_code, "no caps are known: the gate here has no policies with caps" in errors) == (2, True), errors

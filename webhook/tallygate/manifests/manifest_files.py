@@ -205,7 +205,8 @@ def read_text(name: str, stdin: BinaryIO, limits: syntax_tree.Limits) -> str:
     try:
         data = _read_bytes(name, stdin, limits.size + 1)
     except OSError as error:
-        raise ManifestError("TG406", syntax_tree.START, f"cannot be read: {error.strerror or error}") from error
+        way = f"; this is an address: pipe `curl -fsSL {name}` into -" if "://" in name else ""
+        raise ManifestError("TG406", syntax_tree.START, f"cannot be read: {error.strerror or error}{way}") from error
     if len(data) > limits.size:
         raise syntax_tree.DocumentError(
             syntax_tree.ErrorKind.TOO_LARGE, syntax_tree.START, f"larger than {limits.size / 1024**2:g} MiB"

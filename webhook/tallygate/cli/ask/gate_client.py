@@ -63,20 +63,11 @@ class _Status(msgspec.Struct, frozen=True):
 
 
 class GateClient:
-    """A client of the server of asks at one address, with the credentials of a configuration.
-
-    Raises:
-        GateError: if the configuration has no credentials that may be sent, or impersonates another user.
-    """
+    """A client of the server of asks at one address, with the credentials of a configuration."""
 
     def __init__(
         self, address: GateAddress, config: ClientConfig, find_pod_port: PodPortFinder, user_agent: str = "tallygate"
     ) -> None:
-        if config.impersonates:
-            raise GateError(
-                "the gate answers the user of the token or of the certificate, and has no --as: ask without it and "
-                "without `as` in the kubeconfig, or with a kubeconfig of that user"
-            )
         self._address, self._config, self._find_pod_port = address, config, find_pod_port
         self._user_agent = user_agent
 
@@ -177,9 +168,14 @@ def open_gate(connection: Connection, options: GateOptions) -> GateClient:
         ClientConfigError: if the API server is not configured.
         UsageError: if an option is not usable.
         NoGateError: if no server of asks is found.
-        GateError: if there are no credentials for it.
+        GateError: if the configuration impersonates another user: the gate answers the user of the credentials.
     """
     config = connection.load()
+    if config.impersonates:  # checked first: the ConfigMap of the address may be forbidden to the other user
+        raise GateError(
+            "the gate answers the user of the token or of the certificate, and has no --as: ask without it and "
+            "without `as` in the kubeconfig, or with a kubeconfig of that user"
+        )
     client = ApiClient(config)
     address = find_address(options, client, in_cluster=connection.in_cluster)
     return GateClient(address, config, lambda: find_pod_port(address.url, client))

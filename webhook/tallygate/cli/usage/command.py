@@ -126,7 +126,9 @@ def _print_report(report: usage_report.UsageReport) -> None:
     elif report.is_narrowed:
         click.echo("no line is charged as much as --over names", err=True)
     else:
-        click.echo("no cap counts anything here" if report.has_caps else "no ledger is here", err=True)
+        click.echo(
+            "no cap counts anything here" if report.has_caps else "no cap has a ledger for these namespaces", err=True
+        )
     _print_notes((*report.notes, *format_by_resource(report.unhealthy)))
 
 
@@ -493,15 +495,15 @@ def usage(  # noqa: PLR0913 -- one argument for each option
     modes = {"--explain": bool(explain), "--verify": verify, "--watch": watch, "--capacity": capacity}
     _check_options(modes, cap=bool(cap), snapshot=bool(snapshot), of_hours=any((snapshots, begin, end)))
     source = ClusterSource(connection, snapshot)
-    policy_set, policies_note = (_load_caps(policies), "") if policies else _find_caps(source)
+    policy_set, unknown_reason = (_load_caps(policies), "") if policies else _find_caps(source)
     if not policy_set.caps:
-        _check_without_caps({**modes, "--group": group is not None}, policies_note)
+        _check_without_caps({**modes, "--group": group is not None}, unknown_reason)
     query = UsageQuery(
         source,
         policy_set,
         usage_report.LedgerChoice(explain or cap, None if all_namespaces else namespace, group),
         output,
-        policies_note,
+        f"{unknown_reason}; {_WITHOUT_POLICIES}" if unknown_reason else "",
         usage_report.SortKey(sort_key),
         _parse_percent(over),
         total,
@@ -599,8 +601,8 @@ def _find_caps(source: ClusterSource) -> tuple[PolicySet, str]:
         return PolicySet(), ""
     policy_set = read_gate_policies(source.connection.load())
     if isinstance(policy_set, Unavailable):
-        return PolicySet(), f"the policies of the gate are unknown: {policy_set.reason}; {_WITHOUT_POLICIES}"
-    return policy_set, "" if policy_set.caps else f"the gate here has no policies with caps; {_WITHOUT_POLICIES}"
+        return PolicySet(), f"the policies of the gate are unknown: {policy_set.reason}"
+    return policy_set, "" if policy_set.caps else "the gate here has no policies with caps"
 
 
 def _check_options(modes: Mapping[str, bool], *, cap: bool, snapshot: bool, of_hours: bool) -> None:
@@ -629,5 +631,5 @@ def _check_without_caps(options: Mapping[str, bool], reason: str) -> None:
     """
     for option, is_given in options.items():
         if option != "--watch" and is_given:
-            suffix = f" ({reason})" if reason else ""
-            raise framework.UsageError(f"{option} needs caps: name their policy files with --policies{suffix}")
+            cause = f"{reason}; " if reason else ""
+            raise framework.UsageError(f"{option} needs caps: {cause}name their policy files with --policies")

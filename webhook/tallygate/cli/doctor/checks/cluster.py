@@ -187,11 +187,13 @@ def _report_users(facts: GateFacts, kind: str, users: tuple[OpaqueNameUser, ...]
     counts_by_name = Counter(user.resource.removeprefix(OPAQUE_PREFIX) for user in users_of_kind)
     user_names = sorted({f"{user.namespace}/{user.name}" if user.namespace else user.name for user in users_of_kind})
     names_text = check_result.format_names([f"{name} ({count})" for name, count in sorted(counts_by_name.items())])
-    verb = "advertise" if kind == "Node" else "ask for"
+    one_verb, verb = ("advertises", "advertise") if kind == "Node" else ("requests", "request")
+    noun = kind.lower()
+    users_text = f"1 {noun} {one_verb}" if len(user_names) == 1 else f"{len(user_names)} {noun}s {verb}"
     reason = (
-        f"{len(user_names)} {kind.lower()}s {verb} opaque resources, which Kubernetes no longer checks since 1.9: "
-        f"{names_text}; "
-        f"{check_result.format_names(user_names)}; `tallygate audit` lists them with the new names"
+        f"{users_text} names that begin with {OPAQUE_PREFIX}, which Kubernetes no longer checks since 1.9: "
+        f"{names_text}; {noun}s: {check_result.format_names(user_names)}; "
+        "`tallygate audit` lists them with the new names"
     )
     # A name that pods request stays: without it, their successors would find no node.
     requested = {user.resource for user in users if user.kind == "Pod"}
