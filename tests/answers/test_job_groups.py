@@ -7,7 +7,10 @@ import pytest
 
 from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.cluster.ingest import ingest
+from tallygate.accounting.kubernetes_versions.version import MODELLED_VERSIONS, KubernetesVersion
+from tallygate.accounting.pod_defaults import NO_POD_DEFAULTS
 from tallygate.accounting.scheduling.pod_group_cycle import get_quorum
+from tallygate.admission.implied_requests import NO_IMPLIED
 from tallygate.answers.group_predictions import open_group_predictions
 from tallygate.answers.pods_to_place import PodsToPlace, create_pods_in_files
 from tallygate.documents.reader import read_documents
@@ -19,6 +22,14 @@ from tallygate.policy.model import PolicySet
 Json = dict[str, Any]
 
 _GANG: Json = {"scheduling": {"schedulingPolicy": {"gang": {}}}}
+
+_OWNERS = [{"kind": "X", "name": "x", "controller": True}]
+_BY_TEMPLATE = {"scheduling.k8s.io/group-template-name": "w"}
+_BY_WORKLOAD = {"scheduling.k8s.io/workload-name": "w"}
+
+
+def _complete(pods: PodsToPlace, version: KubernetesVersion) -> PodsToPlace:
+    return pods.complete(NO_IMPLIED.with_defaults(NO_POD_DEFAULTS._replace(version=version)), print)
 
 
 def _create_pods(spec: Json, template: Json | None = None, count: int | None = None, **metadata: Any) -> PodsToPlace:
@@ -73,16 +84,33 @@ def test_a_job_of_another_controller_has_none(spec: Json, template: Json, metada
 @pytest.mark.parametrize(
     "metadata",
     [
-        pytest.param({"ownerReferences": [{"kind": "X", "name": "x", "controller": True}]}, id="only 1.38 makes one"),
-        pytest.param({"annotations": {"scheduling.k8s.io/workload-name": "w"}}, id="a workload has its template"),
-        pytest.param({"annotations": {"scheduling.k8s.io/group-template-name": "w"}}, id="a template of its owner"),
+        pytest.param({"annotations": _BY_WORKLOAD}, id="a workload has its template"),
+        pytest.param({"annotations": _BY_TEMPLATE}, id="a template of its owner"),
+        pytest.param({"annotations": _BY_TEMPLATE, "ownerReferences": _OWNERS}, id="a template that its owner names"),
     ],
 )
-def test_a_group_that_the_job_does_not_decide_is_unknown(metadata: Json) -> None:
-    pods = _create_pods(_GANG, **metadata)
+@pytest.mark.parametrize("version", MODELLED_VERSIONS, ids=str)
+def test_a_group_that_the_job_does_not_decide_is_unknown(metadata: Json, version: KubernetesVersion) -> None:
+    pods = _complete(_create_pods(_GANG, **metadata), version)
     assert pods.job_group is None
     assert pods.pod.spec is not None
     assert pods.pod.spec.scheduling_group == PodGroupReference()
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        pytest.param({"ownerReferences": _OWNERS}, id="by its own scheduling"),
+        pytest.param({"ownerReferences": _OWNERS, "annotations": _BY_WORKLOAD}, id="by an annotation"),
+    ],
+)
+@pytest.mark.parametrize("version", MODELLED_VERSIONS, ids=str)
+def test_a_job_that_another_controller_owns_has_a_group_since_1_38(metadata: Json, version: KubernetesVersion) -> None:
+    """Await the group in 1.38, whose rules are not modelled, and place the pods by themselves before."""
+    pods = _complete(_create_pods(_GANG, **metadata), version)
+    assert pods.job_group is None
+    assert pods.pod.spec is not None
+    assert pods.pod.spec.scheduling_group == (PodGroupReference() if version.minor >= 38 else None)
 
 
 def test_a_job_that_asked_for_nothing_is_left_to_its_owner() -> None:

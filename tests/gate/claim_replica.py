@@ -6,6 +6,7 @@ from typing import Any
 
 from tallygate.accounting.charge import ConsumerKind
 from tallygate.accounting.devices.least_amounts import LeastAmounts
+from tallygate.accounting.pod_defaults import UNKNOWN_POD_DEFAULTS
 from tallygate.admission.cap_index import CapIndex
 from tallygate.admission.cap_sources import CapSources
 from tallygate.cluster.usage_lister import UsageLister
@@ -42,6 +43,7 @@ class ClaimReplica(ReplicaFixture):
         self.devices = DeviceStore(self.claims.list_devices)
         self.selectors: dict[str, tuple[str, ...]] = {CLASS: ()}
         self.templates = create_store()
+        self.pod_defaults = UNKNOWN_POD_DEFAULTS
         self.slice_lists = 0
         self.usage_lister = UsageLister(
             self.pods,
@@ -61,6 +63,7 @@ class ClaimReplica(ReplicaFixture):
                 claim_templates=self.templates,
                 least_amounts=LeastAmounts(self._list_slices, self.selectors.get),
                 workload_reader=self.stored,
+                find_pod_defaults=lambda _: self.pod_defaults,
             ),
             ledgers=self.ledgers,
             monotonic=lambda: self.now,

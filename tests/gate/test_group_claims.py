@@ -2,7 +2,7 @@
 
 A Job of Kubernetes 1.37 has a PodGroup of its own unless another controller owns it (getManagementMode in
 pkg/controller/job/job_scheduling_manager.go), and each claim of that is made once. Which claims the PodGroup has that
-pods name themselves is not known, nor whether a Job of another controller has one: 1.37 makes none, 1.38 does.
+pods name themselves is not known. A Job of another controller has none in 1.37, and may have one in 1.38.
 """
 
 import random
@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from tallygate.accounting.kubernetes_versions.version import MODELLED_VERSIONS, KubernetesVersion
+from tallygate.accounting.pod_defaults import create_pod_defaults
 from tests.accounting.claims import exactly
 from tests.gate.claim_replica import ClaimReplica, create_claim_replica
 from tests.gate.gate_fixture import CAP, response
@@ -78,8 +80,6 @@ _SHARING = {
     "a job whose pods name a group": _create_job({}, **_GROUP),
     "a job whose group is that of a template": _delegate(_create_job({}), "group-template-name"),
     "a job whose group is that of a workload": _delegate(_create_job(_SHARED), "workload-name"),
-    "a cron job of jobs whose group has the claim of their pods": _create_cron_job(_SHARED),
-    "an app wrapper of such a job": _contain(_create_job(_SHARED)),
     "a job set whose pods name a group": _create_job_set({}, **_GROUP),
     "a deployment whose pods name a group": _create_deployment(**_GROUP),
 }
@@ -93,8 +93,10 @@ _SEPARATE = {
 _STARTS_TOGETHER = frozenset({"Job", "JobSet"})
 
 
-def _create_replica(text: str) -> ClaimReplica:
+def _create_replica(text: str, version: KubernetesVersion | None = None) -> ClaimReplica:
     replica = create_claim_replica(text)
+    if version is not None:
+        replica.pod_defaults = create_pod_defaults((), {}, version=version)
     put_templates(replica.templates, template("two", exactly(2)))
     return replica
 
@@ -113,6 +115,26 @@ def test_claims_that_pods_may_share_are_unknown(workload: dict[str, Any], text: 
     (warning,) = _list_warnings(replica, workload)
     assert warning.endswith(_UNKNOWN)
     assert replica.count_gpus() == (0, 0)
+
+
+_OWNED = {
+    "a cron job of jobs whose group has the claim of their pods": _create_cron_job(_SHARED),
+    "an app wrapper of such a job": _contain(_create_job(_SHARED)),
+}
+
+
+@pytest.mark.parametrize("version", MODELLED_VERSIONS, ids=str)
+@pytest.mark.parametrize("workload", _OWNED.values(), ids=_OWNED)
+def test_a_job_of_another_controller_may_share_claims_since_1_38(
+    workload: dict[str, Any], version: KubernetesVersion
+) -> None:
+    replica = _create_replica(_DENY, version)
+    if version.minor >= 38:
+        (warning,) = _list_warnings(replica, workload)
+        assert warning.endswith(_UNKNOWN)
+        return
+    code, message = review(replica, workload)
+    assert (code, "8 nvidia.com/gpu" in message) == (403, True), message
 
 
 @pytest.mark.parametrize("workload", _SEPARATE.values(), ids=_SEPARATE)
@@ -203,10 +225,12 @@ def test_a_suspended_job_has_its_claims_before_it_starts(text: str) -> None:
     assert replica.count_gpus() == (0, 6 if text == _WIDE_WHOLE else 2)
 
 
-def test_a_job_of_another_controller_may_share_its_claims() -> None:
-    """Admit a Job whose PodGroup only Kubernetes 1.38 makes: its claims are decided when they are made."""
-    replica = _create_replica(WHOLE)
-    assert review(replica, _own(_create_job(_SHARED))) == (200, "")
+@pytest.mark.parametrize("version", MODELLED_VERSIONS, ids=str)
+def test_a_job_of_another_controller_needs_its_claims_as_a_whole_before_1_38(version: KubernetesVersion) -> None:
+    """Admit a Job whose PodGroup only Kubernetes 1.38 makes: its claims are decided there when they are made."""
+    replica = _create_replica(WHOLE, version)
+    code, message = review(replica, _own(_create_job(_SHARED)))
+    assert (code, "request 8 nvidia.com/gpu" in message) == ((200, False) if version.minor >= 38 else (403, True))
     assert replica.count_gpus() == (0, 0)
     assert review(replica, _own(_create_job({})))[0] == 403
 

@@ -8,6 +8,9 @@ from tallygate.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.accounting.scheduling.pod_group_cycle import find_group_problem
 from tallygate.accounting.scheduling.scoring import score_allocation
 from tallygate.accounting.scheduling.victims import NoCandidate, PreemptionCandidate, select_victims_on_node
+from tallygate.admission.job_pod_groups import JobGroupSource, find_group_source
+from tallygate.objects.apps import JobScheduling, WorkloadSpec
+from tallygate.objects.core import Pod
 from tests.accounting.kubernetes_versions.switch_case import switch_case
 from tests.accounting.scheduling.clusters import create_cluster, decode_pod, node, pod
 from tests.accounting.scheduling.product_scheduler import attempt, create_full_cluster, decide
@@ -140,6 +143,12 @@ def place_a_pod_group(version: KubernetesVersion) -> Any:
 def place_a_pod_group_by_changed_rules(version: KubernetesVersion) -> Any:
     """Return whether the rules of the version are modelled."""
     return "are not modelled" not in _find_group_problem(version)
+
+
+@switch_case(Switch.GROUPS_OWNED_JOBS, before=JobGroupSource.NONE, after=JobGroupSource.OWNED)
+def group_the_pods_of_an_owned_job(version: KubernetesVersion) -> Any:
+    spec = WorkloadSpec(template=Pod(), scheduling=JobScheduling())
+    return find_group_source(spec, None, is_owned=True).settle(version)
 
 
 @switch_case(Switch.MATCHES_EMPTY_SPREAD_SELECTORS, before=["n0", "n1"], after=["n1"])

@@ -75,10 +75,11 @@ class ImpliedRequests(NamedTuple):
     def complete_views(self, pod_views: Sequence[PodView]) -> Sequence[PodView]:
         if not self.requests and self.defaults is NO_POD_DEFAULTS:
             return pod_views
-        return [
-            msgspec.structs.replace(view, pod=self.complete(view.pod)) if view.is_template else view
-            for view in pod_views
-        ]
+        return [self._complete_view(view) if view.is_template else view for view in pod_views]
+
+    def _complete_view(self, view: PodView) -> PodView:
+        settled = view if self.defaults is NO_POD_DEFAULTS else view.settle_group(self.defaults.version)
+        return msgspec.structs.replace(settled, pod=self.complete(settled.pod))
 
     def describe_unknown(self, namespace: str) -> tuple[str, ...]:
         """Return a message for each implied request that was not evaluated."""

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from tallygate.accounting.kubernetes_versions.version import KubernetesVersion
 from tallygate.admission.job_pod_groups import JobGroupSource, is_managed_elsewhere
 from tallygate.objects.apps import DeploymentStrategy, IntOrPercent, WorkloadSpec
 from tallygate.objects.core import Pod, PodResourceClaim
@@ -93,6 +94,14 @@ class PodView(msgspec.Struct, frozen=True):
     def is_partial(self) -> bool:
         """True if another object may have what the template lacks."""
         return self.completeness is Completeness.PARTIAL
+
+    def settle_group(self, version: KubernetesVersion) -> "PodView":
+        """Return the view in this version, in which the pods of a Job may have no PodGroup after all."""
+        source, spec = self.group_source.settle(version), self.pod.spec
+        if source is self.group_source or spec is None:
+            return self
+        pod = msgspec.structs.replace(self.pod, spec=msgspec.structs.replace(spec, scheduling_group=None))
+        return msgspec.structs.replace(self, pod=pod, group_source=source)
 
     def locate(self, pod_field: str) -> str:
         """Return the path in the object of a field of the pod, such as `spec.containers[0].resources.limits`."""

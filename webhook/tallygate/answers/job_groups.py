@@ -35,7 +35,7 @@ def find_job_group(
     `count` are the parallel pods, None for those in the manifest. `pod` has the name and the namespace of the object.
     """
     source = view.group_source
-    if source is JobGroupSource.UNKNOWN:
+    if source in {JobGroupSource.OWNED, JobGroupSource.UNKNOWN}:
         return _await_group(pod), None
     if source is JobGroupSource.NONE or not isinstance(content, Workload) or content.spec is None:
         return pod, None

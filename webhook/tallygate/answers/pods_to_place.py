@@ -8,8 +8,10 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from tallygate.accounting.cluster.cluster import Cluster
+from tallygate.accounting.kubernetes_versions.version import KubernetesVersion
 from tallygate.accounting.node_shape import NodeShape
 from tallygate.admission.implied_requests import ImpliedIndex, ImpliedRequests, add_requests, describe_amount
+from tallygate.admission.job_pod_groups import JobGroupSource
 from tallygate.admission.kinds import BUILT_IN_TARGETS, ReviewTargets, list_review_targets
 from tallygate.admission.pod_view import PodView, ReplicaCount, read_template
 from tallygate.answers.job_groups import find_job_group
@@ -64,7 +66,8 @@ class PodsToPlace:
     """A pod to place `count` times at once, called `noun`; without a `count`, once on every eligible node.
 
     `unmodelled` are the parts that are created only with the pod, so that a prediction cannot evaluate them.
-    `job_group` is the PodGroup that the Job controller makes for them where its feature gate is on.
+    `job_group` is the PodGroup that the Job controller makes for them where its feature gate is on; `group_source` is
+    what decides it.
     """
 
     subject: FindingSubject
@@ -73,6 +76,7 @@ class PodsToPlace:
     noun: str = "pods"
     unmodelled: tuple[str, ...] = ()
     job_group: PodGroup | None = None
+    group_source: JobGroupSource = JobGroupSource.NONE
 
     @staticmethod
     def from_pod(pod: SchedulingPod, namespace: str, name: str) -> "PodsToPlace":
@@ -86,7 +90,8 @@ class PodsToPlace:
         """
         if self.pod.metadata is not None and self.pod.metadata.uid:
             return self
-        pod, questions = implied.defaults.complete(self.pod), list(implied.describe_unknown(self.subject.namespace))
+        pod = implied.defaults.complete(self._settle_group(implied.defaults.version))
+        questions = list(implied.describe_unknown(self.subject.namespace))
         if name := implied.defaults.find_unknown_class(pod):
             questions.append(
                 f"runtime class: those of this cluster are not known; the overhead, node selector and tolerations of "
@@ -97,6 +102,13 @@ class PodsToPlace:
             report(f"{self.subject}: each pod gets {describe_amount(request)}")
         pod = add_requests(pod, missing) if missing else pod
         return replace(self, pod=pod, unmodelled=(*self.unmodelled, *questions))
+
+    def _settle_group(self, version: KubernetesVersion) -> SchedulingPod:
+        """Return the pod as it awaits a PodGroup in this version, or awaits none."""
+        if self.group_source.settle(version) is self.group_source:
+            return self.pod
+        spec = self.pod.spec or SchedulingPodSpec()
+        return msgspec.structs.replace(self.pod, spec=msgspec.structs.replace(spec, scheduling_group=None))
 
     def copy_unscheduled(self) -> "PodsToPlace":
         """Return a copy; if the pod was read from a cluster, the copy has neither a UID nor a node."""
@@ -144,7 +156,7 @@ def create_pods_to_place(
             pod_count = None if is_daemon_set else replicas.count
             unmodelled = tuple(_find_unmodelled(manifest))
             pod, group = find_job_group(typed.content, view, _decode_pod(typed, view), count)
-            yield PodsToPlace(typed.subject, pod, pod_count, replicas.noun, unmodelled, group)
+            yield PodsToPlace(typed.subject, pod, pod_count, replicas.noun, unmodelled, group, view.group_source)
 
 
 def _find_unmodelled(manifest: Manifest) -> Iterator[str]:

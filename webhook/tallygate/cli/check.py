@@ -102,8 +102,9 @@ def check(  # noqa: PLR0913 -- one argument for each option
     containers of a kind that is not read is a warning; a WorkloadKind in the policies defines such a kind. Each finding
     has file, line and column. Nothing is sent anywhere.
 
-    LimitRanges, ResourceQuotas and rules about nodes apply as in the version of Kubernetes in --kubernetes, or else in
-    the snapshot, or else in the newest release. All other findings are the same for all versions.
+    LimitRanges, ResourceQuotas, rules about nodes and shared claims of CronJobs apply as in the version of Kubernetes
+    in --kubernetes, or else in the snapshot, or else in the newest release. All other findings are the same for all
+    versions.
 
     Exit codes: 0 no errors, 1 errors (with --strict also warnings), 2 a file cannot be read.
     """

@@ -161,6 +161,13 @@ class Switch(Enum):
         "the cycle of a PodGroup and its preemption have other rules, which are not modelled",
         "schedule_one_podgroup.go in pkg/scheduler; framework/preemption/podgrouppreemption.go",
     )
+    GROUPS_OWNED_JOBS = SwitchFacts(
+        38,
+        Area.SCHEDULER,
+        "where the gate WorkloadWithJob is on, a Job that another controller owns has a PodGroup by `spec.scheduling`, "
+        "and annotations name a template for it; before, it has none unless its owner names the template",
+        "getManagementMode in pkg/controller/job/job_scheduling_manager.go",
+    )
     ROUNDS_FRACTIONS_OF_CAPACITY = SwitchFacts(
         38,
         Area.ALLOCATOR,
