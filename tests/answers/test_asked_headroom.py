@@ -128,7 +128,9 @@ def test_an_answer_has_the_copies_of_the_command_and_leaves_the_state_as_it_was(
     else:
         assert code == bool(answered["unread"])
         assert answered["items"] == json.loads(stdout)["items"]
-        assert all(remark in stderr for remark in answered["remarks"])
+        # a snapshot may have no version, and an API server reports one
+        remarks = [remark for remark in answered["remarks"] if "does not report its version" not in remark]
+        assert all(remark in stderr for remark in remarks)
 
 
 @pytest.mark.parametrize("ask", RECORDED, ids=lambda ask: ask.name)

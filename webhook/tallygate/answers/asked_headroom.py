@@ -14,7 +14,7 @@ from tallygate.accounting.node_shape import NodeShape
 from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.accounting.scheduling.remaining_capacity import RemainingCapacity, compute_remaining_capacity
-from tallygate.answers.asked_manifests import AskContext, AskProgress, list_acting, list_asked_groups
+from tallygate.answers.asked_manifests import AskContext, AskProgress, list_acting, list_asked_groups, report_version
 from tallygate.answers.pods_to_place import (
     DeviceClaimObject,
     PodsInFiles,
@@ -129,6 +129,7 @@ def answer_headroom(manifests: Sequence[Manifest], context: AskContext) -> Headr
     limits = CapacityLimits(context.check_time, MAX_ROWS)
     with cluster.pod_groups.apply(list_asked_groups(manifests, context.namespace)):
         capacities = compute_capacities(in_files, context.policies, cluster, progress, limits)
+    report_version(cluster, progress)
     return HeadroomAnswer(
         tuple(capacities),
         in_files.unread,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, TypeVar
 
+from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.cluster.node_pools import merge_shapes
 from tallygate.accounting.scheduling.placement import open_placement_session
 from tallygate.accounting.scheduling.scoring import DEFAULT_SCORING
@@ -21,6 +22,7 @@ from tallygate.answers.new_node_lines import predict_admitted
 from tallygate.answers.pods_to_place import DeviceClaimObject, PodsInFiles, PodsToPlace, create_pods_in_files
 from tallygate.answers.prediction_details import PredictionDetails
 from tallygate.answers.review_pods import Rejection, ReviewContext, ReviewedPods, review_pods
+from tallygate.answers.version_notes import list_version_notes
 from tallygate.cluster import kinds
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.documents.syntax_tree import DEFAULT_LIMITS
@@ -114,6 +116,13 @@ class AskProgress:
             yield item
 
 
+def report_version(cluster: Cluster, progress: AskProgress) -> None:
+    """Report why the rules of the answer may not be those of the cluster."""
+    unreported = "the API server does not report its version"
+    for note in list_version_notes(cluster.version, cluster.git_version, unreported):
+        progress.report(note)
+
+
 def answer_manifests(manifests: Sequence[Manifest], context: AskContext) -> Answer:
     """Return the answer about these objects; afterwards the state is as it was before.
 
@@ -137,6 +146,7 @@ def answer_manifests(manifests: Sequence[Manifest], context: AskContext) -> Answ
         subject = create_subject(manifest, context.namespace, targets)
         objects.append(ObjectAnswer(subject, checked, tuple(predictions.pop(subject, ()))))
     not_modelled = tuple(list_acting(manifests))
+    report_version(cluster, progress)
     return Answer(tuple(objects), not_modelled, tuple(progress.remarks), context.state.find_revision())
 
 

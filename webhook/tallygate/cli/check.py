@@ -13,6 +13,7 @@ from tallygate.accounting.kubernetes_versions.version import KubernetesVersion
 from tallygate.admission.rule_index import RuleIndex
 from tallygate.answers.checker import CheckContext, ManifestChecker
 from tallygate.answers.node_check import create_daemon_counter, create_node_check
+from tallygate.answers.version_notes import list_version_notes
 from tallygate.cli import framework
 from tallygate.cli.output import tables
 from tallygate.cli.progress import track, track_files
@@ -22,7 +23,6 @@ from tallygate.cli.sources.options import (
     files_options,
     kubernetes_option,
     list_excluded,
-    list_version_notes,
     load_usable_policies,
     snapshot_option,
 )

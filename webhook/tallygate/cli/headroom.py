@@ -158,7 +158,7 @@ def _print_answer_of_gate(
         f"{each} would act on the others once it is stored, and does not act here" for each in answer.not_modelled
     )
     for message in (*unread, *acting, *answer.remarks):
-        print_note(escape_control(message))
+        print_note(message)
     if not answer.items:
         raise create_no_pods_error(list(dict.fromkeys(manifest.file for manifest in manifests)))
     tables.print_list("Headroom", content["items"], output, lambda: _print_records(answer.items))

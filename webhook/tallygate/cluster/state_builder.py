@@ -107,7 +107,8 @@ class StateBuilder:
 
     def _add_object(self, kind: str, item: msgspec.Raw) -> bool:
         if kind == VERSION_KIND:
-            self.set_version(msgspec.json.decode(item, type=_ReportedVersion).git_version)
+            if git_version := msgspec.json.decode(item, type=_ReportedVersion).git_version.strip():
+                self.set_version(git_version)
             return True
         object_type = self._find_type(kind)
         if object_type is None:

@@ -417,8 +417,8 @@ def read_git_version(client: ApiClient, timeout: float | None = None) -> str | N
     """Return the version of the API server, as `v1.37.2`; None if it does not report one within `timeout` seconds."""
     try:
         response = client.get("/version", timeout=timeout)
-        return (
-            msgspec.json.decode(response.body, type=_Version).git_version if response.status == HTTPStatus.OK else None
-        )
+        if response.status != HTTPStatus.OK:
+            return None
+        return msgspec.json.decode(response.body, type=_Version).git_version.strip() or None
     except (ApiError, ValueError):
         return None

@@ -19,16 +19,17 @@ import msgspec
 from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.cluster.pod_groups import parse_feature_gates
 from tallygate.accounting.kubernetes_versions.switches import Switch
-from tallygate.accounting.kubernetes_versions.version import DEFAULT_VERSION
 from tallygate.accounting.node_shape import DEFAULT_MAX_PODS, HOSTNAME
 from tallygate.accounting.quantity_parser import QuantityError
+from tallygate.answers.columns import escape_control
 from tallygate.answers.pods_to_place import PodsInFiles, PodsToPlace, create_pods_in_files
+from tallygate.answers.version_notes import list_version_notes
 from tallygate.cli.doctor.facts import Unavailable
 from tallygate.cli.doctor.mounted_policies import read_gate_policies
 from tallygate.cli.framework import UsageError
 from tallygate.cli.progress import StderrProgress, track_files
 from tallygate.cli.sources.cluster_source import ClusterSource, StateNeeds
-from tallygate.cli.sources.options import list_version_notes, load_usable_policies
+from tallygate.cli.sources.options import load_usable_policies
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.cluster.kinds import POD_GROUP_RESOURCE, SLICES, TAINT_RULES, UnknownReason
 from tallygate.documents.reader import read_documents
@@ -93,9 +94,6 @@ def report_omissions(state: ClusterState, source: ClusterSource) -> None:
 
 def _list_omissions(state: ClusterState, source: ClusterSource) -> Iterator[str]:
     cluster = state.require_columns()
-    if source.snapshot is None and cluster.git_version is None and not cluster.is_version_chosen:
-        server = source.connection.load().server
-        yield f"{server} does not report its version: the rules of kube-scheduler {DEFAULT_VERSION} apply"
     for resource, problem in state.problems.items():
         # an API server forbids also what it does not serve, and pods of a PodGroup say that it is not known
         if problem.reason is UnknownReason.FORBIDDEN and resource != POD_GROUP_RESOURCE[1]:
@@ -105,7 +103,15 @@ def _list_omissions(state: ClusterState, source: ClusterSource) -> Iterator[str]
             yield from state.list_effects((TAINT_RULES,))
         if not len(cluster.nodes):
             yield "the snapshot has no nodes"
-    yield from list_version_notes(cluster.version, None if cluster.is_version_chosen else cluster.git_version)
+    if cluster.is_version_chosen:
+        yield from list_version_notes(cluster.version, None)
+    else:
+        yield from list_version_notes(cluster.version, cluster.git_version, _describe_unreported(source))
+
+
+def _describe_unreported(source: ClusterSource) -> str:
+    """Return the text for an API server that reports no version; empty for a snapshot, which may have none."""
+    return "" if source.snapshot is not None else f"{source.connection.load().server} does not report its version"
 
 
 def read_cluster_input(
@@ -200,7 +206,7 @@ def find_prediction_policies(source: ClusterSource, paths: Sequence[Path]) -> tu
 def print_note(note: str) -> None:
     """Print a note to stderr, unless it is empty."""
     if note:
-        click.echo(f"tallygate: {note}", err=True)
+        click.echo(f"tallygate: {escape_control(note)}", err=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from tallygate.accounting.kubernetes_versions.version import (
     MODELLED_VERSIONS,
     KubernetesVersion,
     find_modelled,
-    parse_minor,
 )
 from tallygate.cli.connection import Connection
 from tallygate.cli.framework import UsageError
@@ -67,23 +66,6 @@ def _read_kubernetes_version(_: click.Context, __: click.Parameter, text: str | 
 
 def _complete_version(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
     return [CompletionItem(str(version)) for version in MODELLED_VERSIONS if str(version).startswith(incomplete)]
-
-
-def list_version_notes(version: KubernetesVersion, git_version: str | None) -> Iterator[str]:
-    """Yield why the answers of a version may not be those of the cluster.
-
-    `git_version` is what its API server reports, None where the user has chosen the version, or it is not known.
-    """
-    if version.is_preliminary:
-        yield (
-            f"the rules of Kubernetes {version} are preliminary: they are those of a pre-release, and no release has "
-            "been compared with them"
-        )
-    if git_version is not None and parse_minor(git_version) != version.minor:
-        yield (
-            f"the cluster runs Kubernetes {git_version}, and the rules of kube-scheduler {version} apply here: "
-            "verdicts and messages of that version may differ"
-        )
 
 
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
