@@ -183,6 +183,8 @@ REJECTED: dict[str, tuple[str, ErrorKind, tuple[int, int]]] = {
     "no key in a block": (": b\n", ErrorKind.FEATURE, (1, 1)),
     "two colons": ("a: b: c\n", ErrorKind.SYNTAX, (1, 5)),
     "an unknown escape": ('a: "\\q"\n', ErrorKind.SYNTAX, (1, 6)),
+    "an escape of half a character": ('a: "b\\udfff"\n', ErrorKind.SYNTAX, (1, 4)),
+    "an escape beyond Unicode": ('a: "b\\Uffffffff"\n', ErrorKind.SYNTAX, (1, 8)),
     "an error after other line breaks": ("a: b\r\u2028\x85]\n", ErrorKind.SYNTAX, (4, 1)),
     "an indentation after other line breaks": ("a:\r\u2028\x85  b: 1\n c: 2\n", ErrorKind.SYNTAX, (5, 2)),
     "another version of YAML": ("%YAML 3.0\n---\na: b\n", ErrorKind.SYNTAX, (1, 1)),

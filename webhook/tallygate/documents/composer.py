@@ -19,13 +19,40 @@ from tallygate.documents import syntax_tree
 from tallygate.documents.scalars import format_float, parse_core_scalar, parse_kubectl_scalar, parse_number
 
 _TOO_DEEP = "exceeded maximum nesting depth"  # by more than 1,000: libyaml 0.2.6 reads ahead
-_LOADER: Any = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 _TAG = "tag:yaml.org,2002:"
 _STRING_TAGS = frozenset({"!", f"{_TAG}str", f"{_TAG}map", f"{_TAG}seq"})
 _TAG_TYPES = {"int": int, "float": float, "bool": bool, "null": type(None)}
 _MAX_SYNTAX_ERRORS = 20
 _LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")  # as both parsers count lines (YAML 1.1, section 4.2)
 _DOCUMENT_START = re.compile("---(?:[ \t\n\r\x85\u2028\u2029]|\\Z)")
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+class _PythonLoader(yaml.SafeLoader):
+    """The parser in Python, which rejects escapes and numbers that libyaml rejects too, such as `\\ud800`."""
+
+    def fetch_more_tokens(self) -> Any:
+        base: Any = super()
+        try:
+            return base.fetch_more_tokens()
+        except (ValueError, OverflowError):  # of chr and int
+            raise _create_escape_error(base.get_mark()) from None
+
+    def scan_flow_scalar(self, style: str) -> Any:
+        base: Any = super()
+        begin = base.get_mark()
+        token = base.scan_flow_scalar(style)
+        if _SURROGATES.search(token.value):
+            raise _create_escape_error(begin)
+        return token
+
+
+def _create_escape_error(mark: Any) -> yaml.MarkedYAMLError:
+    problem = "this escape is no character, or this number is too long; write the character itself"
+    return yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
+
+
+_LOADER: Any = yaml.CSafeLoader if yaml.__with_libyaml__ else _PythonLoader
 
 
 class _ManifestComposer:
@@ -432,7 +459,7 @@ def _parse_exactly(text: str) -> Iterator[Any]:
             raise
 
 
-class _ExactLoader(yaml.SafeLoader):
+class _ExactLoader(_PythonLoader):
     """The parser in Python, with an empty scalar for a missing key (`{: a}`), so that the error can name the key."""
 
     def parse_flow_node(self) -> Any:
