@@ -16,9 +16,20 @@ def _render(template: Any, format_name: str = "json", **fields: str) -> Any:
     return json.loads(render_body(template, format_name, {**FIELDS, **fields}))
 
 
-def test_slack_gets_its_three_characters_escaped_and_no_markup() -> None:
-    body = _render(BODIES["slack"], "slack", message="a < b & c > d <!channel> *x*")
-    assert body == {"text": "prod: a &lt; b &amp; c &gt; d &lt;!channel&gt; *x*", "mrkdwn": False}
+def test_slack_gets_its_three_characters_escaped_and_neither_markup_nor_links() -> None:
+    body = _render(BODIES["slack"], "slack", message="a < b & c > d <!channel> *x* of www.example.com")
+    text = "prod: a &lt; b &amp; c &gt; d &lt;!channel&gt; *x* of www.example.com"
+    assert body == {"text": text, "mrkdwn": False, "parse": "none"}
+
+
+@pytest.mark.parametrize("character", ["&", "\n", '"', "é", "\U0001f600"])
+def test_the_longest_message_is_within_the_limits_of_slack_and_teams(character: str) -> None:
+    """Send at most 28 KB to Teams, also if it counts two bytes for a character, and 40,000 characters to Slack."""
+    longest = {"message": character * 5_000, "cluster": character * 100}
+    body = render_body(BODIES["teams"], "teams", longest)
+    text = json.loads(render_body(BODIES["slack"], "slack", longest))["text"]
+    assert max(len(body), 2 * len(body.decode())) < 28_000
+    assert len(text) < 40_000
 
 
 def test_teams_gets_a_message_with_one_adaptive_card_whose_text_is_no_markdown() -> None:

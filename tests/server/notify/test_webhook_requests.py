@@ -1,12 +1,13 @@
 """Requests to a receiver on loopback: what it gets, what fails, and that no error shows an address or a header."""
 
+import select
 import socket
 import ssl
 import time
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -123,7 +124,8 @@ def test_a_refusal_has_its_status(tmp_path: Path, *, status: int, is_final: bool
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("30", 30.0), ("0", 0.0), ("99999999999999", 3600.0), ("-3", 0.0), ("soon", 0.0), ("1.5", 0.0), ("", 0.0)],
+    [("30", 30.0), ("0", 0.0), ("99999999999999", 3600.0), ("-3", 0.0), ("soon", 0.0), ("1.5", 0.0), ("", 0.0)]
+    + [(f"Mon, 01 Jan {year} 00:00:00 {zone}", 0.0) for year, zone in (("9" * 20, "GMT"), ("2026", f"+{'9' * 20}"))],
 )
 def test_the_wait_that_a_receiver_asks_for_is_bounded(tmp_path: Path, text: str, seconds: float) -> None:
     assert _respond(tmp_path, full_response(b"", "429 Slow", f"Retry-After: {text}\r\n")).retry_after == seconds
@@ -158,9 +160,8 @@ def test_a_huge_header_is_refused(tmp_path: Path) -> None:
 
 def test_a_server_that_says_nothing_or_a_byte_at_a_time_takes_no_longer_than_the_limit(tmp_path: Path) -> None:
     def trickle(connection: socket.socket) -> None:
-        for _ in range(200):
+        while not select.select([connection], [], [], 0.02)[0] or connection.recv(65536):  # until the other side ends
             connection.sendall(b"X")
-            time.sleep(0.02)
 
     def stall(connection: socket.socket) -> None:
         while connection.recv(65536):
@@ -179,14 +180,63 @@ def test_a_handshake_that_never_ends_takes_no_longer_than_the_limit(tmp_path: Pa
     assert str(error) == "it does not answer in time"
 
 
+class _ExpiringRequests(WebhookRequests):
+    """Requests with an event that is set once the time of one has ended."""
+
+    def __init__(self, receiver: Receiver, total: float) -> None:
+        super().__init__(receiver, total)
+        self.expired = Event()
+
+    def _break(self) -> None:
+        super()._break()
+        self.expired.set()
+
+
+def test_nothing_is_sent_on_a_connection_that_comes_after_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Let a name have addresses that do not answer before the one that does."""
+    connect = socket.create_connection
+    with raw_server([full_response(b"")]) as server:
+        requests = _ExpiringRequests(_create_receiver(tmp_path, f"http://localhost:{server.port}/"), 0.05)
+
+        def connect_late(*args: Any, **options: Any) -> socket.socket:
+            assert requests.expired.wait(5)
+            return connect(*args, **options)
+
+        monkeypatch.setattr(socket, "create_connection", connect_late)
+        with pytest.raises(NotifyError, match=r"^it does not answer in time$"):
+            requests.send(BODY)
+        assert server.requests == []
+
+
+def test_a_connection_that_is_broken_off_stays_encrypted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`SSLSocket.shutdown` ends the encryption first; a write of the other thread would then be in the clear."""
+    monkeypatch.setattr(ssl.SSLSocket, "shutdown", lambda *_: pytest.fail("the encryption ends"))
+    context = issue_certificates(tmp_path / "tls")
+    with raw_server([lambda connection: server.stall(connection)], context=context) as server:  # noqa: PLW0108  # made by this line
+        url, ca_file = f"https://localhost:{server.port}/{SECRET}", str(tmp_path / "tls" / "ca.crt")
+        error = _find_failure(tmp_path, url, 0.3, ca_file=ca_file)
+    assert str(error) == "it does not answer in time"
+
+
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
         ([b""], "it closes the connection without an answer"),
         ([b"SSH-2.0-OpenSSH\r\n\r\n"], "its answer is not HTTP"),
         ([b"HTTP/1.1 1000 x\r\n\r\n"], "its answer is not HTTP"),
+        ([b"HTTP/2.0 200 OK\r\n\r\n"], "its answer is not HTTP"),
+        ([b"HTTP/1.1 101 Switching Protocols\r\n\r\n"], "it answers 101"),
         ([reset], "it cannot be reached: Connection reset by peer"),
         ([b"HTTP/1.1 100 Continue\r\n\r\n", full_response(b"", "404 No")], "it answers 404"),
+        (
+            [
+                b"HTTP/1.1 102 x\r\nA: b\r\n\r\nHTTP/1.1 103 x\r\nConnection: close\r\n\r\n",
+                full_response(b"", "404 No"),
+            ],
+            "it answers 404",
+        ),
     ],
 )
 def test_what_is_no_answer_is_a_failure(tmp_path: Path, parts: list[Part], message: str) -> None:

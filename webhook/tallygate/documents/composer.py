@@ -29,7 +29,7 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class _PythonLoader(yaml.SafeLoader):
-    """The parser in Python, which rejects escapes and numbers that libyaml rejects too, such as `\\ud800`."""
+    """The parser in Python, which rejects escapes of no character and long numbers, as libyaml does."""
 
     def fetch_more_tokens(self) -> Any:
         base: Any = super()

@@ -1,9 +1,16 @@
 """The bodies of messages: JSON values whose texts have placeholders, which are filled before the value is encoded.
 
-So no value of a placeholder ends the text in which it stands. Slack reads three characters of a text as its own: they
-are escaped (api.slack.com, "Formatting text for app surfaces": `&`, `<` and `>`, and no others), and markup is off. In
-a card of Teams the message is a TextRun, which reads no Markdown, as a TextBlock would (Adaptive Cards 1.2). Workflows
-webhooks take a message with one card; the cards of the retired Office 365 connectors are not taken.
+So no value of a placeholder ends the text in which it stands.
+
+Slack reads `&`, `<` and `>` of a text as its own, and no others: they are escaped, so that no value mentions a channel.
+Of the top-level `text`, and not of blocks, `mrkdwn: false` ends the markup, and `parse: none` the search for addresses,
+which would make links of resources and groups (api.slack.com/reference/surfaces/formatting: "Escaping text", "Disabling
+automatic parsing", "Disabling formatting").
+
+Workflows webhooks of Teams take a message with Adaptive Cards; the cards of the retired Office 365 connectors are not
+taken (learn.microsoft.com/microsoftteams/platform/webhooks-and-connectors/how-to/connectors-using). They have at most
+about 28 KB (learn.microsoft.com/connectors/teams: "Message size limit"). The message is a TextRun, which reads no
+Markdown, as a TextBlock would (learn.microsoft.com/adaptive-cards/authoring-cards/text-features).
 """
 
 import re
@@ -39,7 +46,7 @@ _CARD: Final = {
     ],
 }
 BODIES: Final[Mapping[str, Any]] = {
-    "slack": {"text": "${message}", "mrkdwn": False},
+    "slack": {"text": "${message}", "mrkdwn": False, "parse": "none"},
     "teams": {
         "type": "message",
         "attachments": [

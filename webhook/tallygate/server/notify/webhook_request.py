@@ -3,7 +3,8 @@
 Address and headers are read from their files for each request, so that a rotated Secret counts at once. They are
 secret: no error has a part of them. TLS is verified. `http.client` follows no redirect, which would carry body and
 headers elsewhere, and uses no proxy of the environment. Of an answer the header alone is read. A timer ends what takes
-too long, since the limits of a socket are those of one call.
+too long, since the limits of a socket are those of one call. The lookup of the name is not ended, but nothing is sent
+after it then.
 """
 
 import re
@@ -13,7 +14,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from http.client import BadStatusLine, HTTPConnection, HTTPException, RemoteDisconnected
+from http import HTTPStatus
+from http.client import (
+    BadStatusLine,
+    HTTPConnection,
+    HTTPException,
+    HTTPResponse,
+    RemoteDisconnected,
+    UnknownProtocol,
+)
 from ipaddress import ip_address
 from pathlib import Path
 from threading import Event, Lock, Timer
@@ -98,7 +107,7 @@ class WebhookRequests:
         context = _create_context(self._receiver.ca_file) if url.scheme == "https" else None
         late, answer = Event(), None
         try:
-            with self._limit(late), self._connect(url, context) as connection:
+            with self._limit(late), self._connect(url, context, late) as connection:
                 answer = _post(connection, url, headers, body)
         except (OSError, HTTPException, ValueError) as error:
             if not late.is_set():
@@ -124,35 +133,38 @@ class WebhookRequests:
             timer.cancel()
 
     @contextmanager
-    def _connect(self, url: SplitResult, context: ssl.SSLContext | None) -> Iterator[socket.socket]:
-        """Yield a connection, after its handshake if there is a context for one."""
+    def _connect(self, url: SplitResult, context: ssl.SSLContext | None, late: Event) -> Iterator[socket.socket]:
+        """Yield a connection, after its handshake if there is a context for one; none once `late` is set."""
         address = url.hostname or "", url.port or (443 if context else 80)
         with socket.create_connection(address, timeout=CONNECT_SECONDS) as plain:
             plain.settimeout(self._total)
-            self._register(plain)
+            self._register(plain, late)
             try:
                 if context is None:
                     yield plain
                     return
                 host = url.hostname
                 with context.wrap_socket(plain, server_hostname=host, do_handshake_on_connect=False) as connection:
-                    self._register(connection)
+                    self._register(connection, late)
                     connection.do_handshake()
                     yield connection
             finally:
                 with self._lock:
                     self._open = None
 
-    def _register(self, connection: socket.socket) -> None:
+    def _register(self, connection: socket.socket, late: Event) -> None:
         with self._lock:
             if self._is_closed:
                 raise NotifyError("the gate ends")
+            if late.is_set():
+                raise TimeoutError
             self._open = connection
 
     def _break(self) -> None:
         with self._lock, suppress(OSError):
             if self._open is not None:
-                self._open.shutdown(socket.SHUT_RDWR)
+                # not SSLSocket.shutdown, which lets the other thread write the rest of the request in the clear
+                socket.socket.shutdown(self._open, socket.SHUT_RDWR)
 
 
 def read_address(path: Path, *, plain_http: bool) -> SplitResult:
@@ -176,9 +188,20 @@ def read_address(path: Path, *, plain_http: bool) -> SplitResult:
     return url
 
 
+class _FinalResponse(HTTPResponse):
+    """The response after the interim ones (1xx); http.client alone skips those of 100 only."""
+
+    def begin(self) -> None:
+        super().begin()
+        while self.status < _OK and self.status != HTTPStatus.SWITCHING_PROTOCOLS:
+            vars(self)["headers"] = None  # else it has begun already
+            super().begin()
+
+
 def _post(connection: socket.socket, url: SplitResult, headers: Sequence[tuple[str, str]], body: bytes) -> Answer:
-    """Return the answer to a POST by its status and header; interim ones (1xx) are skipped."""
+    """Return the answer to a POST by its status and header."""
     client = HTTPConnection(url.hostname or "")
+    client.response_class = _FinalResponse
     client.sock = connection
     client.putrequest("POST", (url.path or "/") + (f"?{url.query}" if url.query else ""), skip_host=True)
     own = (("Host", url.netloc), ("Content-Type", "application/json"), ("Content-Length", f"{len(body)}"))
@@ -262,7 +285,7 @@ def _describe_failure(error: Exception) -> str:
             return f"TLS fails: {error.reason or 'the connection was closed'}"
         case RemoteDisconnected():
             return "it closes the connection without an answer"
-        case BadStatusLine():
+        case BadStatusLine() | UnknownProtocol():
             return "its answer is not HTTP"
         case HTTPException():
             return "its answer has too long a header"
@@ -285,7 +308,7 @@ def _parse_retry_after(text: str) -> float:
     else:
         try:
             date = parsedate_to_datetime(text)
-        except (ValueError, TypeError):
+            seconds = (date.replace(tzinfo=date.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
+        except (ValueError, TypeError, OverflowError):
             return 0.0
-        seconds = (date.replace(tzinfo=date.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
     return min(max(seconds, 0.0), _MAX_RETRY_SECONDS)
