@@ -149,6 +149,16 @@ def test_a_record_of_a_clock_that_was_ahead_stops_no_message_for_good() -> None:
     assert len(_list_texts(after, NOW + HOUR)) == 1
 
 
+def test_a_clock_that_was_ahead_stops_no_message_of_this_process_for_good() -> None:
+    book = NotificationBook([Subscription("ops", ALL, at_most=1)])
+    _observe(book, NOW + 100 * HOUR, a=_create_condition())
+    assert len(_list_texts(book, NOW + 100 * HOUR)) == 1
+    _observe(book, NOW, a=_create_condition(), b=_create_condition())
+    assert _list_texts(book, NOW) == []
+    _observe(book, NOW + HOUR, a=_create_condition(), b=_create_condition())
+    assert len(_list_texts(book, NOW + HOUR)) == 1
+
+
 def test_conditions_beyond_the_bound_of_a_record_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notifications, "MAX_CONDITIONS", 3)
     book = NotificationBook([Subscription("ops", ALL)])

@@ -222,7 +222,27 @@ def test_a_degraded_gate_is_reported_while_the_api_server_is_away() -> None:
     assert replica.send() == []
 
 
-@pytest.mark.parametrize("content", [b"{", b"[]", b'{"conditions":{"a":1}}', b'{"sent":{"ops":["x"]}}', b"\xff"])
+_OUT_OF_RANGE = (
+    '{"conditions":{"a":[-99999999999999]}}',
+    '{"conditions":{"a":[99999999999999]}}',
+    '{"conditions":{"a":[0,-1]}}',
+    '{"conditions":{"a":[0,99999999999999]}}',
+    f'{{"conditions":{{"a":[0,0,{"9" * 400}]}}}}',
+    f'{{"sent":{{"ops":[{"9" * 400}]}}}}',
+)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"{",
+        b"[]",
+        b'{"conditions":{"a":1}}',
+        b'{"sent":{"ops":["x"]}}',
+        b"\xff",
+        *(text.encode() for text in _OUT_OF_RANGE),
+    ],
+)
 def test_a_record_that_cannot_be_read_is_replaced(content: bytes) -> None:
     records = MemoryRecords()
     records.caps = records.replicas["gate-1"] = content

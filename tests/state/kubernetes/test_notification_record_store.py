@@ -70,7 +70,18 @@ def test_records_are_read_as_they_were_written() -> None:
         assert store.read() == NotificationRecords()
 
 
-@pytest.mark.parametrize("text", ["", "[1]", '{"a":1}', '{"a":{"at":"x","record":{}}}', "{" * 3000])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[1]",
+        '{"a":1}',
+        '{"a":{"at":"x","record":{}}}',
+        "{" * 3000,
+        f'{{"a":{{"at":{"9" * 400},"record":{{}}}}}}',
+        '{"a":{"at":-1,"record":{}}}',
+    ],
+)
 def test_what_is_no_record_of_replicas_is_none_and_is_replaced(text: str) -> None:
     with server(_respond_lease(replicas=text), _respond_lease(replicas=text), respond_json(200)) as scripted:
         store = _create_store(scripted)

@@ -16,7 +16,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
@@ -86,12 +86,15 @@ class Notification(NamedTuple):
     fields: Mapping[str, str]
 
 
+_UnixSecond = Annotated[int, msgspec.Meta(ge=0, le=253_402_300_799)]  # to the end of 9999: a message can show it
+
+
 class RecordedCondition(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     """A condition: when it began, a bit for each receiver that has the message, and when it ended, 0 if it did not."""
 
-    since: int
-    notified: int = 0
-    ended: int = 0
+    since: _UnixSecond
+    notified: Annotated[int, msgspec.Meta(ge=0, lt=1 << MAX_RECEIVERS)] = 0
+    ended: _UnixSecond = 0
 
 
 class NotificationRecord(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -99,7 +102,7 @@ class NotificationRecord(msgspec.Struct, frozen=True, omit_defaults=True):
 
     receivers: list[str] = []
     conditions: dict[str, RecordedCondition] = {}
-    sent: dict[str, list[int]] = {}
+    sent: dict[str, list[_UnixSecond]] = {}
 
 
 def create_condition_key(*parts: str) -> str:
@@ -140,6 +143,8 @@ class NotificationBook:
     def observe(self, observed: ObservedConditions, now: float) -> None:
         """Take the conditions of now: new ones begin, and those that are neither there nor unknown end."""
         self.left_out = 0
+        for name in self._sent:  # a clock that was ahead stops no message for good
+            self._sent[name] = self._list_recent(name, now)
         for key in sorted(observed.conditions):
             entry = self._entries.get(key)
             if entry is None:

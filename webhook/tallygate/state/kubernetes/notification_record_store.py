@@ -5,7 +5,7 @@ themselves are JSON that this module does not read.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
@@ -30,7 +30,7 @@ class NotificationRecords(NamedTuple):
 
 
 class _WrittenReplica(msgspec.Struct, frozen=True):
-    at: int
+    at: Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]
     record: msgspec.Raw
 
 
