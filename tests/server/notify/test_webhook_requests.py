@@ -211,7 +211,7 @@ def test_nothing_is_sent_on_a_connection_that_comes_after_the_limit(
 
 
 def test_a_connection_that_is_broken_off_stays_encrypted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`SSLSocket.shutdown` ends the encryption first; a write of the other thread would then be in the clear."""
+    """Expect no `SSLSocket.shutdown`, which ends the encryption first: a write would then be in the clear."""
     monkeypatch.setattr(ssl.SSLSocket, "shutdown", lambda *_: pytest.fail("the encryption ends"))
     context = issue_certificates(tmp_path / "tls")
     with raw_server([lambda connection: server.stall(connection)], context=context) as server:  # noqa: PLW0108  # made by this line
