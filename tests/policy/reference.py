@@ -231,6 +231,7 @@ def _limits() -> str:
         f"{text.LIMITS.depth} levels deep\n"
         f"- a document: {text.LIMITS.expanded:,} values when aliases are written out\n"
         f"- in all: {text.MAX_FILES:,} files, {text.MAX_TOTAL_BYTES:,} bytes, {text.MAX_DOCUMENTS:,} documents\n"
+        "- compared with each other: 2,000 rules on one resource, or fewer with many names or wildcards\n"
         "\nLarger input is rejected (TG302).\n"
     )
 

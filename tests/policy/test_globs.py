@@ -60,6 +60,11 @@ COVERS: dict[str, tuple[str, str, bool]] = {
     "two stars are one": ("**", "*", True),
     "an inner star": ("a*c", "abc", True),
     "an inner star and another end": ("a*c", "abd", False),
+    "parts in their order": ("*ab*c*", "xab*yc", True),
+    "parts in another order": ("*c*ab*", "xab*yc", False),
+    "parts that share a letter": ("a*ab", "ab", False),
+    "a question mark in an inner part": ("*a?c*", "xabac*", False),
+    "a question mark in an inner part that is there": ("*a?c*", "xab*abc", True),
     "other domains": ("amd.com/*", "nvidia.com/*", False),
 }
 
@@ -67,6 +72,23 @@ COVERS: dict[str, tuple[str, str, bool]] = {
 @pytest.mark.parametrize(("wide", "narrow", "expected"), COVERS.values(), ids=COVERS)
 def test_a_glob_covers_another(wide: str, narrow: str, expected: bool) -> None:  # noqa: FBT001 - a table's column
     assert covers(wide, narrow) is expected
+
+
+OVERLAPS: dict[str, tuple[str, str, bool]] = {
+    "stars with the same begin": ("ab*c", "a*", True),
+    "stars with another end": ("*a?b", "*acc", False),
+    "stars with parts between them": ("*b*a*", "*c*d*", True),
+    "a star and a question mark": ("*ab", "?b", True),
+    "parts that need more letters": ("a*ab", "???b", True),
+    "parts that need more letters than there are": ("a*ab", "??", False),
+    "an inner part": ("*ba*", "?b?", True),
+    "no inner part": ("*ba*", "?bc", False),
+}
+
+
+@pytest.mark.parametrize(("one", "other", "expected"), OVERLAPS.values(), ids=OVERLAPS)
+def test_a_glob_overlaps_another(one: str, other: str, expected: bool) -> None:  # noqa: FBT001 - a table's column
+    assert overlaps(one, other) is overlaps(other, one) is expected
 
 
 def test_brackets_are_literal() -> None:

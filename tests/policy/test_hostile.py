@@ -6,7 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
+from tallygate.policy import lint_pairs
 from tallygate.policy.lint_findings import Severity
+from tallygate.policy.load import load_policies
 from tallygate.policy.parse import (
     MAX_DOCUMENTS,
     MAX_FILE_BYTES,
@@ -132,6 +134,43 @@ def test_findings_of_one_file_are_limited() -> None:
     assert len(of_a) == MAX_FINDINGS_PER_FILE + 1
     assert of_a[-1].message.endswith("not shown")
     assert any(finding.file == "b.yaml" for finding in found)
+
+
+_CAP = "apiVersion: tallygate.dev/v1alpha1\nkind: NamespaceCap\n"
+_NAMED_CAP = "metadata: {{name: a{0}}}\nspec: {{namespaces: {{include: [a, b, c, '*{0}']}}, hard: {{a.b/c: 1}}}}\n"
+
+
+@pytest.mark.parametrize(
+    ("number", "policies"),
+    [
+        (3, [RULE.replace("name: a", f"name: a{index}") for index in range(9)]),
+        (2, [RULE.replace("name: a", f"name: a{index}").replace("a.b/c", "'*?.b/c', '*.b/c'") for index in range(9)]),
+        (6, [_CAP + f"metadata: {{name: a{index}}}\nspec: {{hard: {{a.b/c: {index}}}}}\n" for index in range(9)]),
+        (0, [_CAP + _NAMED_CAP.format(index) for index in range(9)]),
+    ],
+    ids=["rules", "rules with wildcards", "caps of one selection", "caps with names"],
+)
+def test_the_effort_of_comparing_policies_is_limited(
+    number: int, policies: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "TG302" not in _codes(parse([("a.yaml", "---\n".join(policies).encode())]))
+    monkeypatch.setattr(lint_pairs, "MAX_STEPS", 20)
+    (finding,) = [
+        each
+        for each in load_policies((), extra_files=(("a.yaml", "---\n".join(policies).encode()),)).findings
+        if each.code == "TG302"
+    ]
+    assert f'"a{number}": the policies up to this one have too many names' in finding.message
+
+
+@pytest.mark.parametrize("glob", ["*a" * 150, "*?a" * 100, "*" + "a?" * 150])
+def test_globs_of_many_wildcards_are_compared_in_limited_time(glob: str) -> None:
+    rules = [
+        RULE.replace("name: a", f"name: a{index}").replace("a.b/c", f"'{glob}.b/c{index}*'") for index in range(60)
+    ]
+    started_at = time.process_time()
+    assert load_policies((), extra_files=(("a.yaml", "---\n".join(rules).encode()),)).findings
+    assert time.process_time() - started_at < 10
 
 
 def test_the_number_of_syntax_errors_is_limited() -> None:

@@ -48,41 +48,48 @@ def _can_share_prefix(first: str, second: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _covers_uncached(wide: str, narrow: str) -> bool:
-    """Return the result of `covers`: pass through `wide` with each symbol of `narrow`."""
+    """Return the result of `covers`: the parts of `wide` between its stars, one after the other in `narrow`.
+
+    The first place of a part leaves the most for the next ones, so that the time is that of a few searches.
+    """
     wide, narrow = _normalize(wide), _normalize(narrow)
-    reach = {0}
-    for symbol in narrow:
-        reach = _advance(wide, _skip_stars(wide, reach), symbol)
-    return len(wide) in _skip_stars(wide, reach)
+    first, *others = wide.split("*")
+    if not others:
+        return len(first) == len(narrow) and _begins_with(narrow, first, 0)
+    *middle, last = others
+    position, end = len(first), len(narrow) - len(last)
+    if position > end or not (_begins_with(narrow, first, 0) and _begins_with(narrow, last, end)):
+        return False
+    for part in middle:
+        position = _find_part(narrow, part, position, end)
+        if position < 0:
+            return False
+    return True
 
 
+@lru_cache(maxsize=4096)
 def _normalize(glob: str) -> str:
     """Return an equivalent glob with one form for each run of wildcards: its `?` first, then one `*`."""
     return re.sub(r"[*?]+", lambda run: "?" * run[0].count("?") + ("*" if "*" in run[0] else ""), glob)
 
 
-def _skip_stars(glob: str, reach: set[int]) -> set[int]:
-    """Return the positions and also the positions after each `*` that may match an empty text."""
-    positions = set(reach)
-    for position in reach:
-        next_position = position
-        while next_position < len(glob) and glob[next_position] == "*":
-            next_position += 1
-            positions.add(next_position)
-    return positions
+def _begins_with(text: str, part: str, position: int) -> bool:
+    """Return whether a part is at a position of a glob; its `?` stands for any symbol of it but `*`."""
+    if "?" not in part:
+        return text.startswith(part, position)
+    symbols = text[position : position + len(part)]
+    return len(symbols) == len(part) and all(
+        symbol == sign or (sign == "?" and symbol != "*") for symbol, sign in zip(symbols, part, strict=True)
+    )
 
 
-def _advance(glob: str, reach: set[int], symbol: str) -> set[int]:
-    """Return the positions after one more symbol of the narrower glob; only a `*` matches its `*`."""
-    positions = set()
-    for position in reach:
-        if position == len(glob):
-            continue
-        if glob[position] == "*":
-            positions.add(position)
-        elif glob[position] == symbol or (glob[position] == "?" and symbol != "*"):
-            positions.add(position + 1)
-    return positions
+def _find_part(text: str, part: str, begin: int, end: int) -> int:
+    """Return the position after the first place of a part between two positions of a glob, -1 without one."""
+    if "?" not in part:
+        found = text.find(part, begin, end)
+        return found if found < 0 else found + len(part)
+    places = range(begin, end - len(part) + 1)
+    return next((place + len(part) for place in places if _begins_with(text, part, place)), -1)
 
 
 def overlaps(first: str, second: str) -> bool:
@@ -92,31 +99,30 @@ def overlaps(first: str, second: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _overlaps_uncached(first: str, second: str) -> bool:
-    """Return the result of `overlaps`: pass through both globs at once."""
-    reach = {(0, 0)}
-    seen: set[tuple[int, int]] = set()
-    while reach:
-        positions = reach.pop()
-        if positions == (len(first), len(second)):
-            return True
-        if positions not in seen:
-            seen.add(positions)
-            reach |= _advance_both(first, second, *positions)
-    return False
+    """Return the result of `overlaps`.
+
+    Two globs with stars overlap if their texts before the first star agree, and those after the last one: the longer
+    of each, with all parts of both globs between them, matches both.
+    """
+    first, second = _normalize(first), _normalize(second)
+    if "*" in first and "*" in second:
+        begins, ends = ([glob.split("*")[index] for glob in (first, second)] for index in (0, -1))
+        return _agree(*begins) and _agree(*(end[::-1] for end in ends))
+    if "*" not in first and "*" not in second:
+        return len(first) == len(second) and _agree(first, second)
+    glob, text = (first, second) if "*" in first else (second, first)
+    begin, *middle, end = glob.split("*")
+    position, limit = len(begin), len(text) - len(end)
+    if position > limit or not (_agree(begin, text) and _agree(end[::-1], text[::-1])):
+        return False
+    for part in middle:
+        places = range(position, limit - len(part) + 1)
+        position = next((place + len(part) for place in places if _agree(part, text[place:])), -1)
+        if position < 0:
+            return False
+    return True
 
 
-def _advance_both(first: str, second: str, first_position: int, second_position: int) -> set[tuple[int, int]]:
-    """Return the pairs of positions after one more character, or after the end of a `*`."""
-    left, right = first[first_position : first_position + 1], second[second_position : second_position + 1]
-    pairs = set()
-    if left == "*":
-        pairs.add((first_position + 1, second_position))
-        if right:
-            pairs.add((first_position, second_position + 1))
-    if right == "*":
-        pairs.add((first_position, second_position + 1))
-        if left:
-            pairs.add((first_position + 1, second_position))
-    if left and right and "*" not in (left, right) and (left == right or "?" in (left, right)):
-        pairs.add((first_position + 1, second_position + 1))
-    return pairs
+def _agree(first: str, second: str) -> bool:
+    """Return whether two texts without stars agree as far as both go; `?` agrees with each symbol."""
+    return all(left == right or "?" in (left, right) for left, right in zip(first, second, strict=False))

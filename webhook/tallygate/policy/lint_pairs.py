@@ -2,8 +2,9 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from tallygate.accounting.names import LIMITS_PREFIX
 from tallygate.documents.syntax_tree import join_path
@@ -14,31 +15,99 @@ from tallygate.policy.formats import PODS_RESOURCE
 from tallygate.policy.globs import is_literal
 from tallygate.policy.lint_findings import LintFinding, create_error, create_finding, create_warning
 from tallygate.policy.matching import FAMILY_PATTERNS
-from tallygate.policy.policy_codes import CONTRADICTORY, MISSPELT_RESOURCE, SHADOWED
+from tallygate.policy.policy_codes import CONTRADICTORY, MISSPELT_RESOURCE, SHADOWED, TOO_LARGE
+from tallygate.policy.selectors import NamespaceSelector, PolicyLabelSelector
 from tallygate.policy.suggest import suggest_well_known
 
+MAX_STEPS: Final = 10_000_000
+"""The largest effort of comparing policies with each other. A step takes some microseconds at most; two thousand rules
+on one resource, each for another namespace, take all of it."""
+
+_RULE_STEPS: Final = 5
+_NAME_PAIRS_PER_STEP: Final = 10
 _ENFORCEMENTS_BY_STRICTNESS = (model.Enforcement.AUDIT, model.Enforcement.WARN, model.Enforcement.DENY)
 _ANY_DOMAIN = ""
 _CONTAINER_FIELD, _POD_FIELD = "spec.checks.perContainer", "spec.checks.perPod"
 _CLAIM_FIELD, _DEVICES_FIELD = "spec.checks.perClaim", "spec.checks.devices"
 
 
+class _TooManyStepsError(Exception):
+    """Comparing the policies up to one with each other takes too long."""
+
+    def __init__(self, policy: model.ResourceRule | model.NamespaceCap) -> None:
+        super().__init__(policy.name)
+        self.policy = policy
+
+    def create_finding(self) -> LintFinding:
+        text = (
+            "the policies up to this one have too many names and wildcards to compare them with each other; write "
+            "fewer policies, or fewer names in them"
+        )
+        return create_finding(self.policy, create_error("", TOO_LARGE, text))
+
+
+class _Effort:
+    """The steps of comparing policies so far."""
+
+    def __init__(self) -> None:
+        self._steps = 0
+
+    def add(self, policy: model.ResourceRule | model.NamespaceCap, steps: int, name_pairs: int) -> None:
+        """Count a comparison of a policy.
+
+        Raises:
+            _TooManyStepsError: if there were more than `MAX_STEPS`.
+        """
+        self._steps += steps + name_pairs // _NAME_PAIRS_PER_STEP
+        if self._steps > MAX_STEPS:
+            raise _TooManyStepsError(policy)
+
+
 def lint_pairs(rules: tuple[model.ResourceRule, ...]) -> Iterator[LintFinding]:
-    """Yield the findings about each two rules that may apply to one resource."""
+    """Yield the findings about each two rules that may apply to one resource, or an error if that takes too long."""
     shadowed: set[str] = set()
-    for first, second in _list_comparable_pairs(rules):
-        for narrow, wide in _find_shadowing(first, second):
-            if narrow.name not in shadowed:
-                shadowed.add(narrow.name)
-                text = f'says nothing that rule "{wide.name}" ({wide.location}) does not say already; remove one'
-                yield create_finding(narrow, create_warning("", SHADOWED, text))
-        yield from _find_contradiction(first, second)
+    sizes, effort = [_measure_rule(rule) for rule in rules], _Effort()
+    try:
+        for first_index, second_index in _list_comparable_pairs(rules):
+            first, second = rules[first_index], rules[second_index]
+            effort.add(second, _RULE_STEPS, sizes[first_index] * sizes[second_index])
+            for narrow, wide in _find_shadowing(first, second):
+                if narrow.name not in shadowed:
+                    shadowed.add(narrow.name)
+                    text = f'says nothing that rule "{wide.name}" ({wide.location}) does not say already; remove one'
+                    yield create_finding(narrow, create_warning("", SHADOWED, text))
+            yield from _find_contradiction(first, second)
+    except _TooManyStepsError as error:
+        yield error.create_finding()
 
 
-def _list_comparable_pairs(
-    rules: tuple[model.ResourceRule, ...],
-) -> Iterator[tuple[model.ResourceRule, model.ResourceRule]]:
-    """Yield each two rules, except those on different domains.
+def _measure_rule(rule: model.ResourceRule) -> int:
+    exempt = rule.match.exempt
+    globs = (*rule.resources, *exempt.users, *exempt.groups, *exempt.service_accounts)
+    devices = rule.checks.devices
+    size = _measure_globs(globs) + _measure_selector(rule.match.object_selector)
+    return size + _measure_namespaces(rule.match.namespaces) + _measure_globs(devices.classes if devices else ())
+
+
+def _measure_namespaces(selector: NamespaceSelector | None) -> int:
+    if selector is None:
+        return 0
+    return _measure_globs((*selector.include, *selector.exclude)) + _measure_selector(selector.selector)
+
+
+def _measure_selector(selector: PolicyLabelSelector | None) -> int:
+    if selector is None:
+        return 0
+    return len(selector.match_labels) + sum(1 + len(each.values) for each in selector.match_expressions)
+
+
+def _measure_globs(globs: Iterable[str]) -> int:
+    """Return the number of names, in which each `*` counts as one more, and each character of a name with `?`."""
+    return sum(1 + (len(glob) if "?" in glob else glob.count("*")) for glob in globs)
+
+
+def _list_comparable_pairs(rules: tuple[model.ResourceRule, ...]) -> Iterator[tuple[int, int]]:
+    """Yield the indices of each two rules, except those on different domains.
 
     A thousand rules for as many vendors are therefore fast.
     """
@@ -46,9 +115,7 @@ def _list_comparable_pairs(
     for index, rule in enumerate(rules):
         domains = _list_domains(rule)
         earlier_rules = {earlier for domain in (*domains, _ANY_DOMAIN) for earlier in by_domain.get(domain, ())}
-        yield from (
-            (rules[earlier], rule) for earlier in (range(index) if _ANY_DOMAIN in domains else sorted(earlier_rules))
-        )
+        yield from ((earlier, index) for earlier in (range(index) if _ANY_DOMAIN in domains else sorted(earlier_rules)))
         for domain in domains:
             by_domain.setdefault(domain, []).append(index)
 
@@ -256,17 +323,26 @@ def _exceeds_pod_max(container: model.AmountBounds | None, pod: model.AmountBoun
 
 
 def lint_redundant_caps(caps: tuple[model.NamespaceCap, ...]) -> Iterator[LintFinding]:
-    """Yield a warning for each cap that another one makes redundant, and for each limit that never decides."""
-    redundant = list(_find_redundant_caps(caps))
-    for cap, covering in redundant:
-        text = f'never decides: cap "{covering.name}" ({covering.location}) is as small on the same pods; remove one'
-        yield create_finding(cap, create_warning("", SHADOWED, text))
-    names = {cap.name for cap, _ in redundant}
-    yield from _lint_idle_limits(caps, names)
+    """Yield a warning for each cap that another one makes redundant, and for each limit that never decides.
+
+    It is an error if that takes too long.
+    """
+    effort = _Effort()
+    try:
+        redundant = list(_find_redundant_caps(caps, effort))
+        for cap, covering in redundant:
+            text = (
+                f'never decides: cap "{covering.name}" ({covering.location}) is as small on the same pods; remove one'
+            )
+            yield create_finding(cap, create_warning("", SHADOWED, text))
+        names = {cap.name for cap, _ in redundant}
+        yield from _lint_idle_limits(caps, names, effort)
+    except _TooManyStepsError as error:
+        yield error.create_finding()
 
 
 def _find_redundant_caps(
-    caps: tuple[model.NamespaceCap, ...],
+    caps: tuple[model.NamespaceCap, ...], effort: _Effort
 ) -> Iterator[tuple[model.NamespaceCap, model.NamespaceCap]]:
     """Yield each cap that decides nothing, with an earlier one on the same pods of the same namespaces."""
     groups: dict[str, list[model.NamespaceCap]] = {}
@@ -274,33 +350,39 @@ def _find_redundant_caps(
         groups.setdefault(repr((cap.namespaces, cap.pods, cap.shared, cap.group_by)), []).append(cap)
     for group in groups.values():
         for index, cap in enumerate(group):
+            effort.add(cap, index, index * (len(cap.hard) + len(cap.soft)))
             covering = next((earlier for earlier in group[:index] if _is_as_strict(earlier, cap)), None)
             if covering is not None:
                 yield cap, covering
 
 
-def _lint_idle_limits(caps: tuple[model.NamespaceCap, ...], redundant_names: set[str]) -> Iterator[LintFinding]:
+def _lint_idle_limits(
+    caps: tuple[model.NamespaceCap, ...], redundant_names: set[str], effort: _Effort
+) -> Iterator[LintFinding]:
     """Yield a warning for each hard limit that never decides, since another cap limits all of its pods to less."""
-    for cap in caps:
-        if cap.name in redundant_names:
-            continue
+    sizes = [_measure_namespaces(cap.namespaces) for cap in caps]
+    indices_by_name: dict[str, list[int]] = {}
+    for index, cap in enumerate(caps):
         for name in cap.hard:
-            tighter = next(
-                (other_cap for other_cap in caps if other_cap is not cap and _is_always_tighter(other_cap, cap, name)),
-                None,
-            )
-            if tighter is not None:
-                limit, less = describe_limit(cap.hard[name]), describe_limit(tighter.hard[name])
-                text = (
-                    f'{limit} never decides: cap "{tighter.name}" ({tighter.location}) limits the same pods to {less}; '
-                    "to raise that for some namespaces, write `overrides` there"
-                )
-                yield create_finding(cap, create_warning(join_path("spec.hard", name), SHADOWED, text))
+            indices_by_name.setdefault(name, []).append(index)
+    for index, cap in enumerate(caps):
+        for name in cap.hard if cap.name not in redundant_names else ():
+            for other_index in indices_by_name[name]:
+                tight = caps[other_index]
+                effort.add(cap, 1, sizes[index] * sizes[other_index])
+                if other_index != index and _is_always_tighter(tight, cap, name):
+                    limit, less = describe_limit(cap.hard[name]), describe_limit(tight.hard[name])
+                    text = (
+                        f'{limit} never decides: cap "{tight.name}" ({tight.location}) limits the same pods to {less}; '
+                        "to raise that for some namespaces, write `overrides` there"
+                    )
+                    yield create_finding(cap, create_warning(join_path("spec.hard", name), SHADOWED, text))
+                    break
 
 
 def _is_always_tighter(tight: model.NamespaceCap, loose: model.NamespaceCap, name: str) -> bool:
-    """Return whether the first cap limits every pod of the second one to less under a name, at all times."""
-    if name not in tight.hard or not _is_at_most(tight, loose, tight.hard[name], loose.hard[name]):
+    """Return whether the first cap limits every pod of the second one to less under a name of both, at all times."""
+    if not _is_at_most(tight, loose, tight.hard[name], loose.hard[name]):
         return False
     if _is_at_most(loose, tight, loose.hard[name], tight.hard[name]):
         return False
