@@ -129,11 +129,61 @@ def test_the_ledgers_of_a_gate_give_the_same_amounts_as_metrics() -> None:
 
 
 def test_free_amounts_on_nodes_and_in_caps_are_compared_both_ways() -> None:
-    record = CapacityRecord(GPU, 12, 10, 8, 5, 0)
+    record = CapacityRecord(GPU, 12, 10, 0, 8, 5, 0)
     assert (record.stranded, record.unreachable, record.describe()) == (3, 0, "")
-    record = CapacityRecord(GPU, 12, 10, 5, 8, 1)
+    record = CapacityRecord(GPU, 12, 10, 14, 5, 8, 1)
     assert (record.stranded, record.unreachable) == (0, 3)
-    assert record.describe() == "1 namespace without a cap may use more"
+    assert record.describe() == "2 more guaranteed than nodes have; 1 namespace without a cap may use more"
+
+
+_SHARED = """
+apiVersion: tallygate.dev/v1alpha1
+kind: NamespaceCap
+metadata: {name: pool}
+spec:
+  namespaces: {include: ["team-*"]}
+  shared: true
+  hard: {nvidia.com/gpu: 50%}
+  guarantee:
+  - {namespaces: [team-a], amounts: {nvidia.com/gpu: 3}}
+  - {namespaces: ["team-*"], amounts: {nvidia.com/gpu: 25%}}
+---
+apiVersion: tallygate.dev/v1alpha1
+kind: NamespaceCap
+metadata: {name: wide}
+spec:
+  namespaces: {include: ["*"]}
+  shared: true
+  hard: {nvidia.com/gpu: 30, cpu: 5}
+  guarantee: [{namespaces: [team-a, batch], amounts: {nvidia.com/gpu: 10}}]
+"""
+_MEMBERS = [{"kind": "Namespace", "metadata": {"name": name}} for name in ("team-a", "team-b", "batch")]
+_TWO_NODES = [create_node("n1", "8"), create_node("n2", "4")]
+_NO_DEVICES: list[Object] = [{"kind": f"{kind}List", "items": []} for kind in ("DeviceClass", "ResourceSlice")]
+
+
+def test_what_is_guaranteed_to_a_namespace_is_the_largest_of_its_guarantees() -> None:
+    """Compare 12 GPUs with 10 for one team and the batch namespace each, and a quarter of 6 for the other team."""
+    state = build_state([*_TWO_NODES, *_MEMBERS, *_NO_DEVICES])
+    _, ledgers = compute_usage_of_caps(state, state.index_caps(read_policies(_SHARED), NOW), LedgerChoice())
+    records = {record.name: record for record in list_capacities(state, ledgers)}
+    assert (records[GPU].guaranteed, records["cpu"].guaranteed) == (10 + 10 + 1, 0)
+    assert records[GPU].describe() == "9 more guaranteed than nodes have"
+
+
+def test_an_unknown_capacity_leaves_what_is_granted_and_guaranteed_unknown() -> None:
+    """Expect no sums, as by a snapshot without DeviceClasses, although the limit of another cap is known."""
+    state = build_state([*_TWO_NODES, *_MEMBERS])
+    caps = state.index_caps(read_policies(_SHARED), NOW)
+    _, ledgers = compute_usage_of_caps(state, caps, LedgerChoice())
+    stored = {key: Ledger(cap.hard) for cap in state.list_caps(caps) for key in state.list_keys(cap)}
+    for found in (
+        list_capacities(state, ledgers),
+        list_ledger_capacities(state, caps, stored, state.require_columns()),
+    ):
+        records = {record.name: record for record in found}
+        assert (records[GPU].granted, records[GPU].guaranteed, records[GPU].stranded) == (None, None, None)
+        assert records["cpu"].granted == 5000
 
 
 def test_what_is_not_on_nodes_has_no_capacity() -> None:

@@ -55,7 +55,7 @@ def create_registry() -> CollectorRegistry:
     CertificateMetrics(metrics.registry)
     NodeResourceMetrics(metrics.registry, lambda: True)
     NotificationMetrics(metrics.registry, ["platform"])
-    record = CapacityRecord("nvidia.com/gpu", 8, 10, 4, 6, 0)
+    record = CapacityRecord("nvidia.com/gpu", 8, 10, 2, 4, 6, 0)
     CapacityMetrics(metrics.registry, lambda: [record], lambda: True, lambda: 0.0)
     _count_events(metrics, controller_metrics)
     _write_ledger(cap_metrics, LedgerKey(caps.list_caps()[0].key, "team-a"))

@@ -37,6 +37,11 @@ def test_the_part_of_free_that_only_owners_may_take_is_in_the_note(tmp_path: Pat
     assert "for them alone" not in line
 
 
+def test_guarantees_above_the_limit_are_in_the_note(tmp_path: Path) -> None:
+    (line,) = _read_lines(tmp_path, 3)
+    assert "9 guaranteed to 3 namespaces, 1 above hard, 7 of it unspent (6 of FREE for them alone)" in line
+
+
 def test_namespaces_beyond_the_most_that_have_a_guarantee_are_counted(tmp_path: Path) -> None:
     (line,) = _read_lines(tmp_path, 503)
     assert " 3 more match guarantees and have none: a ledger has at most 500" in line

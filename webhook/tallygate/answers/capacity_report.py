@@ -8,19 +8,22 @@ never too small. A cap that counts only some pods bounds no namespace: it grants
 
 The free amounts of ledgers are added up in the same way. What is free on nodes beyond that is *stranded*: no pod under
 a cap may use it. What is free under caps beyond the free amounts of nodes is *unreachable*: no node has it.
+
+A namespace may have guarantees of several caps. What is guaranteed to it is the largest of these.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
-from tallygate.accounting.amounts import format_amount, is_milli
+from tallygate.accounting.amounts import NO_AMOUNTS, Amounts, format_amount, is_milli
 from tallygate.accounting.names import LIMITS_PREFIX, REQUESTS_PREFIX
 from tallygate.admission.cap_index import ActiveCap, CapIndex
 from tallygate.answers.columns import UNKNOWN, Column, Columns
-from tallygate.answers.usage_report import LedgerUsage
+from tallygate.answers.usage_report import LedgerUsage, find_guarantees
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.policy.model import PodFilter
+from tallygate.state.ledger.guarantees import Guarantees
 from tallygate.state.ledger.ledger import Ledger
 from tallygate.state.ports import LedgerKey
 
@@ -42,13 +45,14 @@ class Grant(NamedTuple):
 class CapacityRecord:
     """One resource: what nodes have and have free, and what caps grant and have free; None if it is not known.
 
-    `capacity` and `free_on_nodes` are those of all nodes, also of those that take no pods. `without_cap` is the number
-    of namespaces that no cap limits under this name.
+    `capacity` and `free_on_nodes` are those of all nodes, also of those that take no pods. `guaranteed` is the sum of
+    what namespaces have for themselves. `without_cap` is the number of namespaces that no cap limits under this name.
     """
 
     name: str
     capacity: int | None
     granted: int | None
+    guaranteed: int | None
     free_on_nodes: int | None
     free_in_caps: int | None
     without_cap: int
@@ -73,10 +77,14 @@ class CapacityRecord:
         return max(self.free_in_caps - self.free_on_nodes, 0)
 
     def describe(self) -> str:
-        """Return the remark on namespaces without a cap, empty without any."""
-        if not self.without_cap:
-            return ""
-        return f"{self.without_cap} namespace{'s' * (self.without_cap != 1)} without a cap may use more"
+        """Return the remarks on guarantees that nodes lack and on namespaces without a cap, empty without any."""
+        remarks = []
+        missing = 0 if self.capacity is None or self.guaranteed is None else self.guaranteed - self.capacity
+        if missing > 0:
+            remarks.append(f"{format_amount(self.name, missing)} more guaranteed than nodes have")
+        if self.without_cap:
+            remarks.append(f"{self.without_cap} namespace{'s' * (self.without_cap != 1)} without a cap may use more")
+        return "; ".join(remarks)
 
 
 class AmountsOfNodes(Protocol):
@@ -97,13 +105,22 @@ class CapacityList:
     def __init__(self) -> None:
         self._hard: dict[str, list[Grant]] = {}
         self._free: dict[str, list[Grant]] = {}
+        self._guaranteed: dict[str, Amounts] = {}
+        self._unknown_guaranteed: set[str] = set()
 
-    def add(self, cap: ActiveCap, members: frozenset[str], name: str, hard: int, free: int | None) -> None:
-        """Add the limit of a ledger under a name for its member namespaces."""
+    def add(self, cap: ActiveCap, members: frozenset[str], name: str, hard: int | None, free: int | None) -> None:
+        """Add the limit of a ledger under a name for its member namespaces; None is not known."""
         is_partial = cap.definition.pods != _EVERY_POD
+        if hard is None and any(name in entry.amounts for entry in cap.definition.guarantee):
+            self._unknown_guaranteed.add(name)
         self._hard.setdefault(name, []).append(Grant(members, hard, is_partial))
         amount = None if free is None else max(free, 0)
         self._free.setdefault(name, []).append(Grant(members, amount, is_partial))
+
+    def add_guarantees(self, guarantees: Guarantees) -> None:
+        """Add the guarantees of a ledger."""
+        for namespace, amounts in guarantees.amounts.items():
+            self._guaranteed[namespace] = self._guaranteed.get(namespace, NO_AMOUNTS).merge_max(amounts)
 
     def compute(self, nodes: AmountsOfNodes, namespaces: Iterable[str]) -> list[CapacityRecord]:
         """Return the records of all resources with a hard limit, by name; `namespaces` are all of the cluster."""
@@ -113,6 +130,7 @@ class CapacityList:
                 name,
                 find_capacity(nodes, name),
                 sum_grants(grants),
+                self._sum_guaranteed(name),
                 None if name.startswith(LIMITS_PREFIX) else nodes.sum_free(name.removeprefix(REQUESTS_PREFIX)),
                 sum_grants(self._free[name]),
                 len(every.difference(*(grant.members for grant in grants if not grant.is_partial))),
@@ -120,14 +138,21 @@ class CapacityList:
             for name, grants in sorted(self._hard.items())
         ]
 
+    def _sum_guaranteed(self, name: str) -> int | None:
+        if name in self._unknown_guaranteed:
+            return None
+        return sum(amounts.get(name, 0) for amounts in self._guaranteed.values())
+
 
 def list_capacities(state: ClusterState, ledgers: Iterable[LedgerUsage]) -> list[CapacityRecord]:
     """Return the records of the ledgers of a report, by resource, of a state with columns."""
     listed = CapacityList()
-    for ledger in ledgers:
-        for line in ledger.lines:
-            if line.hard is not None:
-                listed.add(ledger.chosen.active_cap, ledger.chosen.members, line.name, line.hard, line.free)
+    for chosen, lines in ledgers:
+        cap = chosen.active_cap
+        listed.add_guarantees(find_guarantees(state, chosen, state.find_ledger(chosen.key)))
+        for line in lines:
+            if line.hard is not None or line.name in cap.limits.unknown:
+                listed.add(cap, chosen.members, line.name, line.hard, line.free)
     return listed.compute(state.require_columns(), [record.name for record in state.namespaces.list_records()])
 
 
@@ -147,6 +172,9 @@ def list_ledger_capacities(
             if ledger is None:
                 continue
             charged = ledger.compute_charged()
+            listed.add_guarantees(ledger.guarantees)
+            for name in cap.limits.unknown - ledger.hard.keys():
+                listed.add(cap, members, name, None, None)
             for name, hard in ledger.hard.items():
                 listed.add(cap, members, name, hard, None if ledger.initializer else hard - charged.get(name, 0))
     return listed.compute(nodes, [record.name for record in state.namespaces.list_records()])
@@ -215,6 +243,7 @@ CAPACITIES = Columns[CapacityRecord](
     _create_amount("CAPACITY", "capacity", "capacity"),
     _create_amount("GRANTED", "granted", "granted"),
     Column("COMMITTED", "committedPercent", lambda record: record.committed_percent, _format_percent),
+    _create_amount("GUARANTEED", "guaranteed", "guaranteed"),
     _create_amount("FREE ON NODES", "freeOnNodes", "free_on_nodes"),
     _create_amount("FREE IN CAPS", "freeInCaps", "free_in_caps"),
     _create_amount("STRANDED", "stranded", "stranded"),

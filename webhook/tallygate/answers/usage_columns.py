@@ -28,7 +28,7 @@ def format_notes(line: UsageLine) -> str:
     if line.surge is not None and (surge := line.surge.describe(line.name)):
         notes.append(surge)
     if line.guaranteed is not None:
-        notes.append(line.guaranteed.describe(line.name))
+        notes.append(line.guaranteed.describe(line.name, line.hard))
         # the free amount of one namespace is without what is guaranteed to others
         part = 0 if line.unspent_by_others else min(line.free or 0, line.guaranteed.unspent)
         if part:

@@ -75,11 +75,13 @@ class GuaranteedUsage:
     unspent: int
     namespaces: int
 
-    def describe(self, name: str) -> str:
-        """Return the guarantees as text."""
+    def describe(self, name: str, hard: int | None) -> str:
+        """Return the guarantees as text, and by how much they exceed the hard limit that they are parts of."""
         count = f"{self.namespaces} namespace{'s' * (self.namespaces != 1)}"
+        above = 0 if hard is None else max(self.amount - hard, 0)
+        excess = f", {format_amount(name, above)} above hard" if above else ""
         unspent = f", {format_amount(name, self.unspent)} of it unspent"
-        return f"{format_amount(name, self.amount)} guaranteed to {count}{unspent}"
+        return f"{format_amount(name, self.amount)} guaranteed to {count}{excess}{unspent}"
 
 
 def find_guaranteed(guarantees: Guarantees, ledger: Ledger | None, name: str) -> GuaranteedUsage | None:
@@ -89,7 +91,7 @@ def find_guaranteed(guarantees: Guarantees, ledger: Ledger | None, name: str) ->
     return GuaranteedUsage(sum(amounts), unspent.get(name, 0), len(amounts)) if amounts else None
 
 
-def _resolve_guarantees(cluster: ClusterState, chosen: "ChosenLedger", ledger: Ledger | None) -> Guarantees:
+def find_guarantees(cluster: ClusterState, chosen: "ChosenLedger", ledger: Ledger | None) -> Guarantees:
     """Return the guarantees in a ledger, or those of the policy if it has none yet."""
     if ledger is not None and ledger.guarantees.amounts:
         return ledger.guarantees
@@ -529,7 +531,7 @@ def _list_lines(
     active_cap, key, members = chosen
     ledger_record, ledger = cluster.ledgers.records.get(key), cluster.find_ledger(key)
     count = cluster.count_usage(active_cap, members, ledger)
-    guarantees = _resolve_guarantees(cluster, chosen, ledger)
+    guarantees = find_guarantees(cluster, chosen, ledger)
     definition, unspent = active_cap.definition, dict[str, int]()
     number = count_beyond_most(definition.guarantee, active_cap.hard, members) if definition.shared else 0
     beyond = (f"{number} more match guarantees and have none: a ledger has at most {MAX_GUARANTEED}",) if number else ()

@@ -186,7 +186,7 @@ def _compute_capacity(query: UsageQuery, cluster: ClusterState) -> _CapacityRepo
 
 def _print_capacity(report: _CapacityReport, output: str) -> None:
     def print_text() -> None:
-        click.echo(CAPACITIES.align(report.records) if report.records else "no cap has a hard limit")
+        click.echo(CAPACITIES.align(report.records) if report.records else "no cap has a hard limit that is known")
         _print_notes(report.notes)
 
     tables.print_records(CAPACITIES, "UsageCapacity", report.records, output, print_text, notes=list(report.notes))

@@ -179,6 +179,7 @@ MAX_CAPACITY_AGE_SECONDS: Final = 30.0
 _CAPACITY_AMOUNTS: Final[dict[str, tuple[str, Callable[[CapacityRecord], int | None]]]] = {
     "allocatable": ("What all nodes have of a resource that a cap limits", lambda record: record.capacity),
     "granted": ("The most that all namespaces with a cap may have together", lambda record: record.granted),
+    "guaranteed": ("What namespaces have for themselves under shared caps", lambda record: record.guaranteed),
     "stranded": ("What is free on nodes and that no pod under a cap may use", lambda record: record.stranded),
     "unreachable": ("What is free in caps and that no node has free", lambda record: record.unreachable),
 }
