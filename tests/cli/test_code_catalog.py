@@ -7,6 +7,7 @@ import pytest
 
 from tallygate.answers import code_catalog
 from tallygate.answers.code_catalog import Code
+from tallygate.policy.schema import load_json_schema
 
 
 def test_numbers_are_unique_and_in_order() -> None:
@@ -29,6 +30,11 @@ def test_every_code_has_an_explanation_and_examples(code: Code) -> None:
     assert code.invalid_example.strip()
     assert code.valid_example.strip()
     assert code.invalid_example != code.valid_example
+
+
+def test_the_code_of_an_unknown_kind_names_every_kind_of_policies() -> None:
+    (code,) = code_catalog.find_codes("TG306")
+    assert {kind for kind in load_json_schema()["$defs"] if kind not in code.explanation} == set()
 
 
 @pytest.mark.parametrize("text", ["TG101", "tg101", "not-whole", "NOT-WHOLE"])

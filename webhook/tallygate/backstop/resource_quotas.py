@@ -42,6 +42,7 @@ _QUOTA_LIMITS = frozenset({"cpu", "memory", "ephemeral-storage"})
 _SCOPED_STANDARD = frozenset({PODS, "limits.cpu", "limits.memory"})
 """The standard keys that ResourceQuota accepts with scope PriorityClass (IsResourceQuotaScopeValidForResource)."""
 _WARNS_NOT = "a ResourceQuota denies and does not warn"
+_WAY = "; name a cluster or a snapshot"
 _REASON_CLAIMS = (
     "ResourceQuota counts a claim for devices with the most that it could get, also after its allocation, mode All as "
     "32 devices, and admin access: more than the cap"
@@ -342,11 +343,11 @@ def _add_gaps_of_namespaces(compiled: _CompiledCap, cluster: ObservedCluster) ->
 def _describe_unknown(definition: NamespaceCap) -> str:
     """Return the reason why the namespaces of a cap are not known without a cluster; empty if they are."""
     if definition.group_by or definition.namespaces.selector is not None:
-        return "the labels of the namespaces were not read"
+        return f"the labels of the namespaces were not read{_WAY}"
     patterns = [pattern for pattern in definition.namespaces.include if not is_literal(pattern)]
     if definition.namespaces.include and not patterns:
         return ""
-    return f"the namespaces that match {', '.join(patterns) or '*'} were not read"
+    return f"the namespaces that match {', '.join(patterns) or '*'} were not read{_WAY}"
 
 
 def _get_place(quota: CompiledObject) -> tuple[str, str]:
