@@ -81,6 +81,18 @@ def format_counts(prediction: PredictionRecord) -> str:
     return f": {prediction.placed} of {prediction.copies} {prediction.of}{placed_on}"
 
 
+def drop_repeated(predictions: Iterable[PredictionRecord]) -> Iterator[PredictionRecord]:
+    """Yield predictions, equal rejections once: pod sets of an object that is rejected as a whole have equal ones."""
+    rejections: set[tuple[str, ...]] = set()
+    for prediction in predictions:
+        if prediction.verdict is Feasibility.REJECTED:
+            text = (str(prediction.object), *format_details(prediction))
+            if text in rejections:
+                continue
+            rejections.add(text)
+        yield prediction
+
+
 def format_headroom(headroom: HeadroomRecord) -> str:
     """Return the number of further copies that fit, and that of their nodes."""
     return f"{headroom.copies} more fit, on {len(headroom.nodes)} node{'s' * (len(headroom.nodes) != 1)}"

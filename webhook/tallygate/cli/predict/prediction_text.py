@@ -20,7 +20,7 @@ from tallygate.answers.columns import escape_control
 from tallygate.answers.new_node_lines import FITS as NEW_NODES
 from tallygate.answers.node_lines import FITS, NEVER, NODES, NOT_NOW
 from tallygate.answers.prediction_details import NodeLine, PredictionDetails
-from tallygate.answers.prediction_lines import format_counts, format_details
+from tallygate.answers.prediction_lines import drop_repeated, format_counts, format_details
 from tallygate.cli.output import tables
 from tallygate.cli.output.tables import Paragraph, create_table, format_bar
 
@@ -65,17 +65,9 @@ def _print_texts(
 
 
 def print_records(predictions: Iterable[PredictionRecord]) -> None:
-    """Print predictions for people, without a line for each node, and equal ones once.
-
-    Pod sets of an object that is rejected as a whole have equal predictions.
-    """
-    for prediction in {_read_text(prediction): prediction for prediction in predictions}.values():
+    """Print predictions for people, without a line for each node, and equal rejections once."""
+    for prediction in drop_repeated(predictions):
         tables.print_content(format_prediction(prediction))
-
-
-def _read_text(prediction: PredictionRecord) -> tuple[str, ...]:
-    heading = (str(prediction.object), prediction.verdict.value, format_counts(prediction))
-    return *heading, *format_details(prediction)
 
 
 def format_prediction(prediction: PredictionRecord) -> Group:

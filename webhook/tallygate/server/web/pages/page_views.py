@@ -20,7 +20,7 @@ from werkzeug.exceptions import HTTPException, NotFound
 from tallygate.accounting.amounts import format_amount
 from tallygate.answers.answer_records import AskAnswer
 from tallygate.answers.node_overview import AskNodes
-from tallygate.answers.prediction_lines import format_amounts, format_counts, format_details
+from tallygate.answers.prediction_lines import drop_repeated, format_amounts, format_counts, format_details
 from tallygate.answers.usage_columns import format_scope
 from tallygate.cluster import kinds
 from tallygate.server.asking.access import ResourceAccess
@@ -400,6 +400,7 @@ _FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "format_scope": format_scope,
     "find_mood": drawings.find_mood,
     "format_counts": format_counts,
+    "drop_repeated": drop_repeated,
     "format_details": format_details,
 }
 """What templates call."""
