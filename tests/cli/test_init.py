@@ -1,6 +1,7 @@
 """`tallygate init`: what it writes passes `lint` and `test`, and it replaces no file."""
 
 import json
+import os
 import re
 import subprocess
 from collections.abc import Sequence
@@ -290,6 +291,40 @@ def test_a_bad_value_is_one_error(tmp_path: Path, options: str, sentence: str) -
     result = run("init", *options.split())
     assert (result.exit_code, result.stdout, list_files(tmp_path)) == (2, "", [])
     assert sentence in result.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("name", ["-x", "a\nb", "a\x1b[31m", "a\u202eb", "a\udcff", "a${{ github.token }}"], ids=ascii)
+def test_a_folder_that_no_workflow_can_name_is_an_error(tmp_path: Path, name: str) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / name).mkdir()
+    result = run("init", "--for", "gpus", "--", name)
+    assert (result.exit_code, result.stdout, list_files(tmp_path)) == (2, "", [])
+    where = f"{f'{name}/policies'!r}: the workflow and the hooks cannot name this folder: "
+    assert result.stderr == f"tallygate: {where}name a folder of letters and digits\n"
+    assert run("init", "--for", "gpus", "--manifests", f"./{name}").exit_code == 2
+
+
+def test_the_next_steps_quote_a_folder_with_a_space() -> None:
+    assert "  tallygate lint 'gpu prod/policies/' " in run("init", "--for", "gpus", "gpu prod").stdout
+
+
+def test_an_interrupt_while_files_are_written_leaves_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mkdir = Path.mkdir
+
+    def interrupt(path: Path, *args: Any, **options: Any) -> None:
+        if path.name == ".vscode":
+            raise KeyboardInterrupt
+        mkdir(path, *args, **options)
+
+    monkeypatch.setattr(Path, "mkdir", interrupt)
+    assert run("init", "--for", "gpus").exit_code != 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_is_there_and_has_no_end_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / ".github" / "workflows").mkdir(parents=True)
+    os.mkfifo(tmp_path / ".github" / "workflows" / "tallygate.yml")
+    assert "For GitHub, add to `steps`" in run("init", "--for", "gpus").stdout
 
 
 def test_a_folder_that_is_a_file_is_an_error(tmp_path: Path) -> None:

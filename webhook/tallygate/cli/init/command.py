@@ -1,5 +1,6 @@
 """The command `tallygate init`."""
 
+import shlex
 import sys
 from collections.abc import Sequence
 from importlib.metadata import distribution
@@ -14,6 +15,7 @@ from tallygate.cli.init.project_files import (
     FileGroup,
     Project,
     ProjectFile,
+    check_names,
     find_root,
     list_additions,
     list_project_files,
@@ -136,6 +138,7 @@ def init(  # noqa: PLR0913 -- a parameter for each option
         "" if manifests is None else _find_manifests(manifests, root),
         frozenset(map(FileGroup, without)),
     )
+    check_names(project)
     asks = not yes and sys.stdin.isatty() and sys.stderr.isatty()
     if asks:
         click.echo(_INTRODUCTION, err=True)
@@ -185,13 +188,14 @@ def _print_texts(project: Project, new_files: Sequence[ProjectFile]) -> None:
 
 
 def _print_next_steps(project: Project, program: str, kept: Sequence[ProjectFile]) -> None:
-    policies = project.format_path(project.policies)
+    policies = shlex.quote(project.format_path(project.policies) + "/")
+    tests = shlex.quote(project.format_path(f"{project.policies}/tests") + "/")
     for heading, lines in list_additions(project, kept):
         click.echo(f"{heading}\n{lines}", nl=False)
     steps = (
-        (f"{program} lint {policies}/", "every mistake, with file, line and column"),
-        (f"{program} test {policies}/tests/", "whether the policies decide as the scenarios expect"),
-        (f"{program} audit --policies {policies}/", "what they would deny of what is in a cluster"),
+        (f"{program} lint {policies}", "every mistake, with file, line and column"),
+        (f"{program} test {tests}", "whether the policies decide as the scenarios expect"),
+        (f"{program} audit --policies {policies}", "what they would deny of what is in a cluster"),
     )
     width = max(len(line) for line, _ in steps)
     click.echo("Next:")

@@ -24,6 +24,7 @@ POLICIES = "policies"
 _WORKFLOW_FILE = ".github/workflows/tallygate.yml"
 _HOOKS_FILE = ".pre-commit-config.yaml"
 _SETTINGS_FILE = ".vscode/settings.json"
+_MAX_READ_BYTES = 1 << 20  # of a file that is there, whether it names the policies
 
 _WORKFLOW = Template("""\
 # Checks the policies of every change: lint finds mistakes, and test compares decisions with the scenarios.
@@ -141,6 +142,18 @@ def find_root(folder: Path) -> Path:
     return next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), folder)
 
 
+def check_names(project: Project) -> None:
+    """Check the folders that the workflow and the hooks name: GitHub replaces `${{`, and `-` begins an option.
+
+    Raises:
+        UsageError: if they cannot name one.
+    """
+    for path in (project.policies, project.manifests):
+        if not path.isprintable() or "${{" in path or path.startswith("-"):
+            advice = "name a folder of letters and digits"
+            raise UsageError(f"{path!r}: the workflow and the hooks cannot name this folder: {advice}")
+
+
 def list_project_files(project: Project, choices: Choices) -> Iterator[ProjectFile]:
     """Yield every file of a project."""
     policies = project.policies
@@ -208,8 +221,12 @@ def _format_schemas(project: Project) -> str:
 
 def _names_policies(project: Project, path: str) -> bool:
     """Return whether a file names the folder of the policies, or tallygate, whose hooks read `policies/` by default."""
+    file = project.root / path
+    if not file.is_file():
+        return False
     try:
-        text = (project.root / path).read_text(encoding="utf-8", errors="replace")
+        with file.open("rb") as stream:
+            text = stream.read(_MAX_READ_BYTES).decode(errors="replace")
     except OSError:
         return False
     if re.search(rf"(?<![\w/-])(?:\./)?{re.escape(project.policies)}/", text):
@@ -247,10 +264,16 @@ def write_files(project: Project, new_files: Sequence[ProjectFile]) -> None:
             with path.open("x", encoding="utf-8") as stream:
                 written.append(path)
                 stream.write(file.text)
-    except OSError as error:
-        for each in written:
-            each.unlink(missing_ok=True)
-        for each in reversed(folders):
-            with suppress(OSError):  # another program has written into it
-                each.rmdir()
-        raise UsageError(f"{name}: cannot be written: {error.strerror}; nothing has been written") from error
+    except BaseException as error:  # also an interrupt of the user
+        _remove(written, folders)
+        if isinstance(error, OSError):
+            raise UsageError(f"{name}: cannot be written: {error.strerror}; nothing has been written") from error
+        raise
+
+
+def _remove(written: Iterable[Path], folders: Sequence[Path]) -> None:
+    for file in written:
+        file.unlink(missing_ok=True)
+    for folder in reversed(folders):
+        with suppress(OSError):  # another program has written into it
+            folder.rmdir()
