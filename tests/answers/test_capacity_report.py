@@ -101,10 +101,22 @@ def test_each_resource_has_what_nodes_have_and_what_caps_grant() -> None:
     records = _list_records(create_stored_pod("p", "team-a", "n1", {GPU: "4"}))
     gpus = records[GPU]
     assert (gpus.capacity, gpus.granted, gpus.committed_percent) == (12, 13, 109)
-    assert gpus.free_on_nodes == 8
     assert gpus.without_cap == 2
     row = CAPACITIES.to_dict(gpus)
-    assert (row["stranded"], row["unreachable"]) == (gpus.stranded, gpus.unreachable)
+    assert {key: row[key] for key in ("freeOnNodes", "freeInCaps", "stranded", "unreachable")} == {
+        "freeOnNodes": 8,
+        "freeInCaps": 9,
+        "stranded": 0,
+        "unreachable": 1,
+    }
+    licences = CAPACITIES.to_dict(records["example.com/licence"])
+    assert (licences["freeInCaps"], licences["stranded"], licences["unreachable"]) == (5, None, None)
+
+
+def test_a_cap_above_its_limit_has_nothing_free() -> None:
+    """Let a team have 11 GPUs of its 6, and of the 10 that it shares; 3 are free under the cap of a third namespace."""
+    gpus = _list_records(create_stored_pod("p", "team-a", "n1", {GPU: "11"}))[GPU]
+    assert (gpus.free_in_caps, gpus.free_on_nodes) == (3, 4)
 
 
 def test_the_ledgers_of_a_gate_give_the_same_amounts_as_metrics() -> None:

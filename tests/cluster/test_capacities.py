@@ -262,6 +262,20 @@ def test_capacities_are_those_of_other_times_until_a_node_counts_no_longer() -> 
     assert not compute(ONE_GPU, *unready, now=None).are_those_of(NOW + timedelta(minutes=3))
 
 
+def test_of_several_caps_the_first_change_to_come_and_the_last_one_count() -> None:
+    """Let a node that is not ready count for 5 minutes under one cap, for 20 under another, for 1 under a third."""
+    capacities = [{}, {"capacity": {"notReadyFor": "20m"}}, {"capacity": {"notReadyFor": "1m"}}]
+    caps = (
+        msgspec.structs.replace(parse_cap({**ONE_GPU, **each}).caps[0], name=f"{n}")
+        for n, each in enumerate(capacities)
+    )
+    unready = [node("a", {GPU: 8}, unready="2026-12-01T11:58:00Z"), node("b", {GPU: 8}, unready="2026-12-01T11:50:00Z")]
+    computed = create_state(unready).capacities.compute(replace(parse_cap(ONE_GPU), caps=tuple(caps)), NOW)
+    assert {name: found[GPU].amount for name, found in computed.capacities.items()} == {"0": 8, "1": 16, "2": 0}
+    assert computed.next_change == NOW + timedelta(minutes=3)
+    assert computed.last_change == NOW - timedelta(minutes=1)
+
+
 def test_the_caps_of_a_state_have_the_limits_of_its_capacity() -> None:
     state, policies = create_state([node("a", {GPU: 8})]), parse_cap({**ONE_GPU, "soft": {GPU: "12.5%"}})
     caps = state.index_caps(policies, NOW)
