@@ -272,10 +272,7 @@ class _GroupAttempt:
         rest = f"{_ERROR_OF_OTHER}{error}" if error else cycle.shortage
         is_unknown = any(details.prediction.unmodelled for details in tried)
         failed = [
-            *(
-                _take_back(details, message, "" if error else cycle.shortage, is_unknown=is_unknown)
-                for details in tried
-            ),
+            *(_take_back(details, message, has_error=bool(error), is_unknown=is_unknown) for details in tried),
             *self._hold_all(ScheduleResult(None, (), rest), len(tried)),
         ]
         if preemption is not None or error:
@@ -320,10 +317,10 @@ def _may_fail_later(prediction: Prediction) -> bool:
     return bool(prediction.bind_errors) or (has_error and not _find_error(prediction))
 
 
-def _take_back(details: PredictionDetails, message: str, shortage: str, *, is_unknown: bool) -> PredictionDetails:
+def _take_back(details: PredictionDetails, message: str, *, has_error: bool, is_unknown: bool) -> PredictionDetails:
     """Return the prediction of pods that have no node after all; `message` is that of those that had one.
 
-    Where some copies of a template had one and another has not, its message is followed by the `shortage`.
+    It is that of a template, too, of which some copies had one: without an error, the quorum is why these have none.
     """
     prediction = details.prediction
     feasibility = prediction.feasibility
@@ -332,8 +329,8 @@ def _take_back(details: PredictionDetails, message: str, shortage: str, *, is_un
     if not prediction.count:
         return details
     result = prediction.next_result or ScheduleResult(None, (), message)
-    if prediction.next_result is not None and prediction.nodes and shortage:
-        result = replace(result, message=f"{result.message} {shortage}")
+    if prediction.nodes and not has_error:
+        result = replace(result, message=message)
     return replace(
         details,
         prediction=replace(prediction, feasibility=feasibility, nodes=(), next_result=result),
