@@ -192,7 +192,13 @@ class StateBuilder:
             self._columns.make_pod_groups_known()
 
     def set_version(self, git_version: str) -> None:
-        """Set the version that the cluster reports, before any pod is added: it decides how pods are counted."""
+        """Set the version that the cluster reports: it decides how pods are counted.
+
+        Raises:
+            ValueError: if the state has columns, and a pod was added before.
+        """
+        if self._columns is not None and self.has_any(kinds.PODS):
+            raise ValueError("it decides how pods are counted, and has to come before them: move it to the beginning")
         self.state.set_version(git_version)
         if self._kubernetes is not None:
             self.state.pod_defaults.version = self._kubernetes
