@@ -205,7 +205,7 @@ class Switch(Enum):
         38,
         Area.ALLOCATOR,
         "constraints compare versions without their build metadata",
-        "matchAttributeConstraint in structured/internal/stable/constraint.go",
+        "matchAttributeConstraint in structured/internal/stable/allocator_stable.go",
     )
     MATCHES_EMPTY_SPREAD_SELECTORS = SwitchFacts(
         38,

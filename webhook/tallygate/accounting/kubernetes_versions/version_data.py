@@ -108,6 +108,20 @@ UNSWITCHED_RULES = (
     ),
     UnswitchedRule(
         "1.38",
+        "API servers reject claims, templates and slices with a name of more than one slash, and claims and templates "
+        "whose requests for capacity are negative, more than 32, or have an invalid name",
+        "validateQualifiedName and validateCapacityRequirements in pkg/apis/resource/validation/validation.go; "
+        "kubernetes#141644",
+        "names and amounts in these objects are not validated, in all versions",
+    ),
+    UnswitchedRule(
+        "1.38",
+        "the free capacity of a storage class is compared exactly; before in whole bytes",
+        "capacitySufficient in plugins/volumebinding/binder.go",
+        f"{_EARLIER}: they differ by less than one byte",
+    ),
+    UnswitchedRule(
+        "1.38",
         "`nominatedNodeName` of pods in a scheduling group decides their placement",
         "change log of 1.38.0-alpha.2, kubernetes#139472; its code was not compared",
         _OFF,
