@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -297,6 +298,14 @@ def test_a_snapshot_is_decompressed_up_to_its_limit(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(snapshot_file, "SNAPSHOT_LIMITS", replace(snapshot_file.SNAPSHOT_LIMITS, size=1 << 20))
     result = _run("usage", "--policies", "policy.yaml", "--snapshot", "-", text=gzip.compress(b" " * (64 << 20)))
     assert result.stderr.startswith("tallygate: <stdin>: larger than 1 MiB; ")
+
+
+def test_a_snapshot_of_many_compressed_parts_is_read_once() -> None:
+    """Read each part in its place, and copy no rest of the file."""
+    content = gzip.compress(Path("snapshot.json").read_bytes()) + gzip.compress(b"") * 100_000
+    started_at = time.process_time()
+    assert _run("usage", "--policies", "policy.yaml", "--snapshot", "-", text=content).exit_code == 0
+    assert time.process_time() - started_at < 5
 
 
 def test_stdin_is_not_both_the_snapshot_and_the_manifests() -> None:

@@ -3,6 +3,7 @@
 A snapshot may be compressed by gzip, and may come from stdin.
 """
 
+import gzip
 import io
 import sys
 import zlib
@@ -31,8 +32,6 @@ SNAPSHOT_LIMITS = Limits(size=512 * 1024 * 1024, nodes=50_000_000, expanded=50_0
 SNAPSHOT_HINT = "write it with `tallygate snapshot`, or `kubectl get nodes,pods,namespaces -A -o json`"
 _LIST = "List"
 _GZIP_MAGIC = b"\x1f\x8b"
-_GZIP_WINDOW = 16 + zlib.MAX_WBITS
-"""zlib's value for the header and the check sum of gzip."""
 
 
 class SnapshotError(TallygateError):
@@ -109,17 +108,13 @@ def _read_stream(stream: BinaryIO) -> bytes:
 
 def _decompress(data: bytes) -> bytes:
     """Return what gzip has compressed, at most one byte more than the limit; files of several members are valid."""
-    output, rest = io.BytesIO(), data
-    while rest and output.tell() <= SNAPSHOT_LIMITS.size:
-        decompressor = zlib.decompressobj(wbits=_GZIP_WINDOW)
-        try:
-            output.write(decompressor.decompress(rest, SNAPSHOT_LIMITS.size + 1 - output.tell()))
-        except zlib.error as error:
-            raise SnapshotError(f"it is compressed by gzip, and damaged: {error}") from error
-        if not decompressor.eof and output.tell() <= SNAPSHOT_LIMITS.size:
-            raise SnapshotError("it is compressed by gzip, and its end is missing: was it copied whole?")
-        rest = decompressor.unused_data.lstrip(b"\0")
-    return output.getvalue()
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
+            return stream.read(SNAPSHOT_LIMITS.size + 1)
+    except EOFError:
+        raise SnapshotError("it is compressed by gzip, and its end is missing: was it copied whole?") from None
+    except (zlib.error, gzip.BadGzipFile) as error:
+        raise SnapshotError(f"it is compressed by gzip, and damaged: {error}") from error
 
 
 def _handle_items(data: bytes, handle: ItemHandler) -> str:
