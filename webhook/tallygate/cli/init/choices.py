@@ -87,6 +87,17 @@ def parse_amounts(text: str) -> tuple[int, ...]:
     return tuple(sorted(set(map(int, words))))
 
 
+def parse_count(text: str) -> int:
+    """Return a whole number from 1.
+
+    Raises:
+        click.BadParameter: if the text is something else.
+    """
+    if not _AMOUNT.fullmatch(text) or int(text) > MAX_AMOUNT:
+        raise click.BadParameter(f"{quote_text(text)} is not a count; write a whole number from 1 to {MAX_AMOUNT:,}")
+    return int(text)
+
+
 def parse_label_key(text: str) -> str:
     """Return the key of a label.
 

@@ -74,7 +74,10 @@ _INTRODUCTION = "Enter takes the answer in brackets; the files can be edited lat
     help="In place of a label: names of namespaces, each of which is a team.",
 )
 @click.option(
-    "--hard", type=questions.HARD, metavar="N", help="GPUs of a team (default: 8), or licences of the site (20)."
+    "--hard",
+    type=choices.parse_count,
+    metavar="N",
+    help="GPUs of a team (default: 8, or the largest of --amounts), or licences of the site (20).",
 )
 @click.option(
     "--manifests",

@@ -10,11 +10,11 @@ from click.types import convert_type
 from tallygate.cli.framework import UsageError
 from tallygate.cli.init.choices import (
     GPU,
-    MAX_AMOUNT,
     Choices,
     GpuCount,
     Purpose,
     parse_amounts,
+    parse_count,
     parse_label_key,
     parse_namespaces,
     parse_resource,
@@ -22,7 +22,6 @@ from tallygate.cli.init.choices import (
 
 PURPOSES = click.Choice([each.value for each in Purpose])
 GPU_COUNTS = click.Choice([each.value for each in GpuCount])
-HARD = click.IntRange(1, MAX_AMOUNT)
 
 _RESOURCES = {Purpose.GPUS: GPU, Purpose.LICENCES: "licences.example.com/simulator", Purpose.RULES: GPU}
 _HARD = {Purpose.GPUS: 8, Purpose.LICENCES: 20, Purpose.RULES: 1}
@@ -68,12 +67,9 @@ class Questions:
         if purpose is not Purpose.RULES:
             owner = "GPUs does a team" if purpose is Purpose.GPUS else "licences does the site"
             text = f"How many {owner} have"
-            hard = self._ask("hard", text, str(hard), HARD)
-        if purpose is Purpose.GPUS and amounts[0] > hard:
-            advice = f"raise --hard to {amounts[0]} or more, or add smaller --amounts"
-            raise UsageError(
-                f"no pod could run: a team has {hard}, and a container requests {amounts[0]} at least: {advice}"
-            )
+            hard = self._ask("hard", text, str(max(hard, amounts[-1])), _create_hard_parser(amounts[0]))
+        if purpose is Purpose.GPUS:
+            _check_hard(amounts[0], hard)
         return Choices(purpose, resource, gpu_count, amounts, label, namespaces, hard)
 
     def _check_options(self, purpose: Purpose) -> None:
@@ -110,3 +106,25 @@ class Questions:
         if not self.asks:
             return convert(default)
         return click.prompt(text, default, type=convert_type(convert), err=True)
+
+
+def _create_hard_parser(least: int) -> Callable[[str], int]:
+    """Return a parser of the hard limit whose error lets the question be asked again."""
+
+    def parse(text: str) -> int:
+        hard = parse_count(text)
+        _check_hard(least, hard)
+        return hard
+
+    return parse
+
+
+def _check_hard(least: int, hard: int) -> None:
+    """Check that a team has at least what a container requests.
+
+    Raises:
+        click.BadParameter: if the least that a container may request is more.
+    """
+    if least > hard:
+        advice = f"give a team {least} or more (--hard), or allow smaller numbers (--amounts)"
+        raise click.BadParameter(f"a team has {hard}, and a container requests {least} at least: {advice}")
