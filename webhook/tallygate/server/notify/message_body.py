@@ -7,10 +7,10 @@ Of the top-level `text`, and not of blocks, `mrkdwn: false` ends the markup, and
 which would make links of resources and groups (api.slack.com/reference/surfaces/formatting: "Escaping text", "Disabling
 automatic parsing", "Disabling formatting").
 
-Workflows webhooks of Teams take a message with Adaptive Cards; the cards of the retired Office 365 connectors are not
-taken (learn.microsoft.com/microsoftteams/platform/webhooks-and-connectors/how-to/connectors-using). They have at most
-about 28 KB (learn.microsoft.com/connectors/teams: "Message size limit"). The message is a TextRun, which reads no
-Markdown, as a TextBlock would (learn.microsoft.com/adaptive-cards/authoring-cards/text-features).
+Workflows webhooks of Teams take a message with Adaptive Cards (learn.microsoft.com/microsoftteams/platform/
+webhooks-and-connectors/how-to/connectors-using), of at most about 28 KB (learn.microsoft.com/connectors/teams: "Message
+size limit"). The text is a TextRun, which reads no Markdown, as a TextBlock would (learn.microsoft.com/adaptive-cards/
+authoring-cards/text-features).
 """
 
 import re
