@@ -1,4 +1,4 @@
-"""Rules that differ by version of Kubernetes in `tallygate check`: the version of the snapshot, or of --kubernetes."""
+"""Rules that differ by version of Kubernetes in `check` and `explain`: that of the snapshot, or of --kubernetes."""
 
 import json
 from pathlib import Path
@@ -86,3 +86,29 @@ def test_a_snapshot_of_a_newer_cluster_has_its_rules(tmp_path: Path, stored: Obj
     assert codes == []
     assert _PRELIMINARY in remarks
     assert _check(tmp_path, stored, pod, "v1.38.0", "--kubernetes", "1.37")[0] == [code]
+
+
+@pytest.mark.parametrize("identity", [{}, {"uid": "p", "resourceVersion": "5"}], ids=["new", "stored"])
+@pytest.mark.parametrize(
+    ("version", "limits", "note"),
+    [
+        pytest.param("", {"limits.cpu": "1"}, "", id="none"),
+        pytest.param("v1.37.2", {"limits.cpu": "1"}, "", id="1.37"),
+        pytest.param("v1.35.4", {"limits.cpu": "1"}, "the cluster runs Kubernetes v1.35.4", id="older"),
+        pytest.param("v1.38.0", {}, _PRELIMINARY, id="1.38"),
+    ],
+)
+def test_the_amounts_of_quotas_are_explained_as_in_the_version_of_the_snapshot(
+    tmp_path: Path, identity: Object, version: str, limits: Object, note: str
+) -> None:
+    """Explain a pod of which one container has no limit: since 1.38 the pod has none, whether it is stored or not."""
+    pod = _PARTLY_LIMITED | {"metadata": _PARTLY_LIMITED["metadata"] | identity}
+    (tmp_path / "pod.json").write_text(json.dumps(pod))
+    versions = [_create_version(version)] if version else []
+    snapshot = write_snapshot(tmp_path, [*versions, namespace("team-a")])
+    command = ["explain", "pod", "-f", str(tmp_path / "pod.json"), "--snapshot", str(snapshot), "-o", "json"]
+    result = CliRunner().invoke(root, command)
+    (found,) = json.loads(result.stdout)["items"]
+    assert {key: amount for key, amount in found["quota"].items() if key.startswith("limits.")} == limits
+    assert note in result.stderr
+    assert ("Kubernetes" in result.stderr) is bool(note)

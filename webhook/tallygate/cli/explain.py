@@ -40,6 +40,7 @@ from tallygate.answers import code_catalog, columns
 from tallygate.answers.code_catalog import Code
 from tallygate.answers.columns import escape_control
 from tallygate.answers.created_pods import describe_limit_ranger
+from tallygate.answers.version_notes import list_version_notes
 from tallygate.cli.framework import EXIT_FINDINGS, Command, UsageError, data_option
 from tallygate.cli.output import tables
 from tallygate.cli.output.tables import create_table
@@ -162,7 +163,7 @@ def calculate_pod(title: str, location: str, view: PodView, namespace: str, sour
         view.locate("spec"),
         compute_pod_requests(spec),
         compute_pod_limits(spec),
-        compute_quota_charge(pod, None, implied.defaults.version),
+        compute_quota_charge(pod, None, sources.state.pod_defaults.version),
         claims,
         notes,
         tuple((cap.definition.name, amount) for cap in caps for amount in explain_charge(cap, pod)),
@@ -259,12 +260,14 @@ def _term_to_dict(term: RequestTerm) -> dict[str, Any]:
 class ExplainedPods:
     """The calculations, and the number of objects with pods whose kind is not read.
 
-    Without `knows_limit_ranges` the cluster may have LimitRanges that give the pods further values.
+    Without `knows_limit_ranges` the cluster may have LimitRanges that give the pods further values. `version_notes` are
+    the reasons why the amounts of quotas may not be those of the cluster.
     """
 
     calculations: Sequence[PodCalculation]
     unread_count: int
     knows_limit_ranges: bool
+    version_notes: Sequence[str] = ()
 
 
 def calculate_pods(
@@ -291,7 +294,8 @@ def calculate_pods(
     if not found:
         raise UsageError(f"{', '.join(filenames)}: it contains neither a pod nor a pod template of a kind that is read")
     knows_limit_ranges = state.knows(LIMIT_RANGES) or all(is_stored for _, is_stored in found)
-    return ExplainedPods([calculation for calculation, _ in found], unread_count, knows_limit_ranges)
+    version_notes = tuple(list_version_notes(state.pod_defaults.version, state.git_version))
+    return ExplainedPods([calculation for calculation, _ in found], unread_count, knows_limit_ranges, version_notes)
 
 
 def _calculate_manifest(
@@ -437,6 +441,8 @@ def _print_pods(explained: ExplainedPods, output: str) -> None:
             "--snapshot has them",
             err=True,
         )
+    for note in explained.version_notes:
+        click.echo(escape_control(f"note: {note}"), err=True)
     for calculation in explained.calculations:
         for note in calculation.notes:
             click.echo(escape_control(f"note: {calculation.location}: {calculation.title}: {note}"), err=True)
