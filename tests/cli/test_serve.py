@@ -44,7 +44,7 @@ def test_every_setting_is_an_option() -> None:
         pytest.param(
             [], {"TALLYGATE_LISEN": "x"}, ["there is no setting TALLYGATE_LISEN; did you mean"], id="misspelt"
         ),
-        pytest.param(["--config", "missing.yaml"], {}, ["missing.yaml: No such file"], id="a missing file"),
+        pytest.param(["--config", "missing.yaml"], {}, ["missing.yaml: cannot be read"], id="a missing file"),
         pytest.param([], {}, ["name a certificate and its key"], id="no certificate"),
         pytest.param(["--policies", "missing"], {}, ["missing:1:1: error: cannot be read"], id="no policies"),
     ],

@@ -59,8 +59,8 @@ def test_files_in_memory_have_the_same_content_and_are_deleted(folder: Path) -> 
 
 
 DAMAGE = {
-    "a missing certificate": ("tls.crt", None, "No such file"),
-    "a missing key": ("tls.key", None, "No such file"),
+    "a missing certificate": ("tls.crt", None, "tls.crt cannot be read: No such file"),
+    "a missing key": ("tls.key", None, "tls.key cannot be read: No such file"),
     "an invalid certificate": ("tls.crt", b"nonsense", "not a PEM certificate"),
     "an empty certificate": ("tls.crt", b"", "not a PEM certificate"),
     "an invalid key": ("tls.key", b"nonsense", "is not the unencrypted key of"),
@@ -194,7 +194,7 @@ def test_without_a_file_there_are_no_tokens() -> None:
 
 
 def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(TokenError, match="No such file"):
+    with pytest.raises(TokenError, match=r"token_file: .* cannot be read: No such file"):
         TokenReloader(tmp_path / "none", Log().logger)
 
 

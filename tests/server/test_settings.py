@@ -153,7 +153,7 @@ def test_an_invalid_settings_file_is_an_error(tmp_path: Path, case: str) -> None
 
 def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "none.toml"
-    assert load_errors({"TALLYGATE_CONFIG": str(path)}) == (f"{path}: No such file or directory",)
+    assert load_errors({"TALLYGATE_CONFIG": str(path)}) == (f"{path}: cannot be read: No such file or directory",)
 
 
 SERVICE_LINKS = (

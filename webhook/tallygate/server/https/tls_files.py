@@ -110,7 +110,7 @@ def _read_file(path: Path) -> bytes:
         with path.open("rb") as file:
             content = file.read(_MAX_FILE_BYTES + 1)
     except OSError as error:
-        raise CertificateError(f"{path}: {error.strerror}") from None
+        raise CertificateError(f"certificate file {path} cannot be read: {error.strerror}") from None
     if len(content) > _MAX_FILE_BYTES:
         raise CertificateError(f"{path}: larger than 1 MiB; this is not a certificate")
     return content

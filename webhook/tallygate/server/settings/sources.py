@@ -144,5 +144,5 @@ def _parse_yaml(text: str) -> Any:
 
 
 def _format_error(error: BaseException) -> str:
-    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    text = f"cannot be read: {error.strerror}" if isinstance(error, OSError) and error.strerror else str(error)
     return " ".join(text.split()) or type(error).__name__

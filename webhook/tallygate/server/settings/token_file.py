@@ -24,7 +24,7 @@ def read_tokens(path: Path) -> tuple[bytes, ...]:
         with path.open("rb") as file:
             content = file.read(_MAX_TOKEN_FILE_BYTES)
     except OSError as error:
-        raise TokenError(f"{path}: {error.strerror}") from None
+        raise TokenError(f"token_file: {path} cannot be read: {error.strerror}") from None
     lines = [line.strip() for line in content.splitlines()]
     tokens = tuple(line for line in lines if line and not line.startswith(b"#"))
     if not tokens:

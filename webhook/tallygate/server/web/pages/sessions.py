@@ -40,7 +40,7 @@ def read_keys(path: Path) -> tuple[bytes, ...]:
         with path.open("rb") as file:
             content = file.read(_MAX_KEY_FILE_BYTES)
     except OSError as error:
-        raise PageKeyError(f"{path}: {error.strerror}") from None
+        raise PageKeyError(f"page_key_file: {path} cannot be read: {error.strerror}") from None
     lines = [line.strip() for line in content.splitlines()]
     for number, line in enumerate(lines, 1):
         if line and not line.startswith(b"#") and not _is_key(line):
