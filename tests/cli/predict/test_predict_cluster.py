@@ -194,6 +194,7 @@ _GANG: Object = {
     "status": {"conditions": [{"type": "PodGroupInitiallyScheduled", "status": "False", "reason": "Unschedulable"}]},
 }
 _GATE_UNKNOWN = "whether kube-scheduler has the feature gate GenericWorkload on is not known"
+_GATE_HINT = "tallygate: if the cluster has the feature gates of PodGroups on, name them with --feature-gates\n"
 
 
 @pytest.mark.parametrize(
@@ -214,7 +215,7 @@ def test_groups_of_pods_are_read_from_a_cluster_and_from_its_snapshot(
     (found,) = _read_json(live)["items"]
     assert found["verdict"] == verdict
     assert reason in str([found["holdReason"], *found["unknown"]])
-    assert live.stderr == ""
+    assert live.stderr == (_GATE_HINT if reason == _GATE_UNKNOWN else "")
     path = tmp_path / "now.json"
     run(tmp_path, [VERSION, *_create_snapshot_plays(pods, podgroups=groups)], "snapshot", str(path))
     stored = CliRunner().invoke(root, [*_ARGUMENTS, "--snapshot", str(path)])

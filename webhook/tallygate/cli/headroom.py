@@ -31,6 +31,7 @@ from tallygate.cli.predict.cluster_input import (
     read_cluster,
     read_manifests,
     report_omissions,
+    report_unknown_gates,
 )
 from tallygate.cli.progress import StderrProgress
 from tallygate.cli.sources.cluster_source import ClusterSource
@@ -127,6 +128,7 @@ def headroom(  # noqa: PLR0913 -- one argument for each option
         capacities = compute_capacities(in_files, policy_set, state.require_columns(), StderrProgress())
     except PodCapacityError as error:
         raise framework.UsageError(f"{error}") from error
+    report_unknown_gates(note for _, capacity in capacities for note in capacity.unmodelled)
     items = list(prediction_json.convert_capacities(capacities, state.require_columns()))
     tables.print_list("Headroom", items, output, lambda: _print_records(map(read_headroom, items)))
     ctx.exit(framework.EXIT_FINDINGS if in_files.unread else 0)

@@ -12,7 +12,7 @@ plugins/gangscheduling/gangscheduling.go; Preempt in framework/preemption/podgro
 from collections.abc import Iterator, Sequence
 
 from tallygate.accounting.cluster.cluster import Cluster
-from tallygate.accounting.cluster.pod_groups import CLAIM_GATE, GATE, PodGroups, find_group_key
+from tallygate.accounting.cluster.pod_groups import CLAIM_GATE, GATE, JOB_GATE, PodGroups, find_group_key
 from tallygate.accounting.kubernetes_versions.switches import Switch
 from tallygate.accounting.scheduling.incoming_pod import IncomingPod, with_resolved_priority
 from tallygate.objects.scheduling import (
@@ -29,6 +29,8 @@ NO_QUORUM = "waiting for minCount pods from a gang to appear in scheduling queue
 NO_DEVICE_STATE = 'error in "DynamicResources" PodGroupPostFilter plugins: not found'
 """The error of preemption for a group of which each pod is rejected before DynamicResources looks at it."""
 
+_GATE_PART = " has the feature gate "
+_UNKNOWN_GATE = f"whether {{}}{_GATE_PART}{{}} on is not known"
 _UNSCHEDULABLE = "pod group is unschedulable"
 _NO_VICTIMS = "pod group preemption: No preemption victims found for incoming preemptor"
 _POLICY_NEVER = "pod group preemption: not eligible due to preemptionPolicy=Never."
@@ -43,9 +45,10 @@ def find_group_problem(pod: IncomingPod, cluster: Cluster) -> str:
     if not version.has(Switch.PLACES_POD_GROUPS) or version.has(Switch.CHANGES_POD_GROUPS):
         return f"the rules of Kubernetes {version} for PodGroups are not modelled"
     if key is None:
-        return "its PodGroup is not known before the controller makes it"
+        unknown = _UNKNOWN_GATE.format("the Job controller", JOB_GATE)
+        return "its PodGroup is not known before the controller makes it" if groups.has_job_gate else unknown
     if not groups.has_gate:
-        return f"whether kube-scheduler has the feature gate {GATE} on is not known"
+        return _UNKNOWN_GATE.format("kube-scheduler", GATE)
     group = groups.find(key)
     if group is None:
         return "" if groups.are_known else "the PodGroups of this cluster are not known"
@@ -59,7 +62,12 @@ def _list_unmodelled_fields(spec: PodGroupSpec, groups: PodGroups) -> Iterator[s
         yield f"its CompositePodGroup {spec.parent_composite_pod_group_name} is not modelled"
     has_templates = any(claim.resource_claim_template_name for claim in spec.resource_claims or ())
     if has_templates and not groups.has_claim_gate:
-        yield f"whether kube-scheduler has the feature gate {CLAIM_GATE} on is not known"
+        yield _UNKNOWN_GATE.format("kube-scheduler", CLAIM_GATE)
+
+
+def is_about_unknown_gate(text: str) -> bool:
+    """Return whether a text about what is not modelled says that a feature gate is not known to be on."""
+    return _GATE_PART in text
 
 
 def get_quorum(group: PodGroup) -> int:

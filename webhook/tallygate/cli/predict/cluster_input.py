@@ -21,6 +21,7 @@ from tallygate.accounting.cluster.pod_groups import parse_feature_gates
 from tallygate.accounting.kubernetes_versions.switches import Switch
 from tallygate.accounting.node_shape import DEFAULT_MAX_PODS, HOSTNAME
 from tallygate.accounting.quantity_parser import QuantityError
+from tallygate.accounting.scheduling.pod_group_cycle import is_about_unknown_gate
 from tallygate.answers.columns import escape_control
 from tallygate.answers.pods_to_place import PodsInFiles, PodsToPlace, create_pods_in_files
 from tallygate.answers.version_notes import list_version_notes
@@ -321,6 +322,12 @@ feature_gates_option = click.option(
     "(PodGroups), DRAWorkloadResourceClaims (their claims), WorkloadWithJob (one for each Job).",
 )
 """The option of the feature gates of PodGroups that are on."""
+
+
+def report_unknown_gates(unmodelled: Iterable[str]) -> None:
+    """Print to stderr how to name feature gates, if one of them is why something is not modelled."""
+    if any(map(is_about_unknown_gate, unmodelled)):
+        print_note("if the cluster has the feature gates of PodGroups on, name them with --feature-gates")
 
 
 def parse_label_selector(_: click.Context, __: click.Parameter, text: str | None) -> PolicyLabelSelector | None:

@@ -4,7 +4,7 @@ The option `--scoring` is parsed here: a scoring strategy as the configuration o
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -13,6 +13,7 @@ import click
 import msgspec
 from msgspec import Meta
 
+from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.cluster.node_pools import merge_shapes
 from tallygate.accounting.kubernetes_versions.version import KubernetesVersion
 from tallygate.accounting.quantity_parser import QuantityError
@@ -272,9 +273,14 @@ def predict(  # noqa: PLR0913 -- one argument for each option
     cluster.pod_groups.turn_on(gates)
     with_node_lines = verbose or (output != "table" and len(gathered.pods) == 1)
     predictions = list(_predict_all(gathered, parsed_scoring, with_node_lines=with_node_lines))
-    prediction_text.print_predictions(predictions, cluster, output, verbose=verbose)
+    _print_all(predictions, cluster, output, verbose=verbose)
     all_fit = all(prediction.feasibility is Feasibility.NOW for prediction in predictions)
     ctx.exit(0 if all_fit and not in_files.unread else framework.EXIT_FINDINGS)
+
+
+def _print_all(predictions: Sequence[PredictionDetails], cluster: Cluster, output: str, *, verbose: bool) -> None:
+    cluster_input.report_unknown_gates(note for each in predictions for note in each.prediction.unmodelled)
+    prediction_text.print_predictions(predictions, cluster, output, verbose=verbose)
 
 
 class _Inputs(NamedTuple):
