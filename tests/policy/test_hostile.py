@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tallygate.policy import lint_pairs
+from tallygate.policy import comparison_effort
 from tallygate.policy.lint_findings import Severity
 from tallygate.policy.load import load_policies
 from tallygate.policy.parse import (
@@ -137,6 +137,12 @@ def test_findings_of_one_file_are_limited() -> None:
 
 
 _CAP = "apiVersion: tallygate.dev/v1alpha1\nkind: NamespaceCap\n"
+_IMPLIED = """\
+apiVersion: tallygate.dev/v1alpha1
+kind: ImpliedRequest
+metadata: {{name: a{0}}}
+spec: {{resource: a.b/c, match: {{namespaces: {{include: [t{0}]}}}}}}
+"""
 _NAMED_CAP = "metadata: {{name: a{0}}}\nspec: {{namespaces: {{include: [a, b, c, '*{0}']}}, hard: {{a.b/c: 1}}}}\n"
 
 
@@ -147,14 +153,15 @@ _NAMED_CAP = "metadata: {{name: a{0}}}\nspec: {{namespaces: {{include: [a, b, c,
         (2, [RULE.replace("name: a", f"name: a{index}").replace("a.b/c", "'*?.b/c', '*.b/c'") for index in range(9)]),
         (6, [_CAP + f"metadata: {{name: a{index}}}\nspec: {{hard: {{a.b/c: {index}}}}}\n" for index in range(9)]),
         (0, [_CAP + _NAMED_CAP.format(index) for index in range(9)]),
+        (3, [_IMPLIED.format(index) for index in range(9)]),
     ],
-    ids=["rules", "rules with wildcards", "caps of one selection", "caps with names"],
+    ids=["rules", "rules with wildcards", "caps of one selection", "caps with names", "implied requests"],
 )
 def test_the_effort_of_comparing_policies_is_limited(
     number: int, policies: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "TG302" not in _codes(parse([("a.yaml", "---\n".join(policies).encode())]))
-    monkeypatch.setattr(lint_pairs, "MAX_STEPS", 20)
+    monkeypatch.setattr(comparison_effort, "MAX_STEPS", 20)
     (finding,) = [
         each
         for each in load_policies((), extra_files=(("a.yaml", "---\n".join(policies).encode()),)).findings

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from tallygate.accounting.name_rules import NameContext, find_name_problems
 from tallygate.accounting.names import Family, classify_name
+from tallygate.policy.comparison_effort import MATCH_STEPS, Effort, TooManyStepsError, measure_match
 from tallygate.policy.coverage import (
     can_share_request,
     explain_empty_namespaces,
@@ -21,13 +22,22 @@ _RESOURCE_FIELD, _AMOUNT_FIELD = "spec.resource", "spec.perPod"
 
 
 def lint_implied_requests(implied_requests: Sequence[ImpliedRequest]) -> Iterator[LintFinding]:
-    """Yield the findings about each implied request, and about those for one resource in pairs."""
-    by_resource: dict[str, list[ImpliedRequest]] = {}
-    for request in implied_requests:
-        yield from lint_implied_request(request)
-        for earlier in by_resource.setdefault(request.resource, []):
-            yield from _compare(earlier, request)
-        by_resource[request.resource].append(request)
+    """Yield the findings about each implied request, and about those for one resource in pairs.
+
+    It is an error if the latter takes too long.
+    """
+    by_resource: dict[str, list[tuple[ImpliedRequest, int]]] = {}
+    effort = Effort()
+    try:
+        for request in implied_requests:
+            yield from lint_implied_request(request)
+            size = measure_match(request.match)
+            for earlier, earlier_size in by_resource.setdefault(request.resource, []):
+                effort.add(request, MATCH_STEPS, earlier_size * size)
+                yield from _compare(earlier, request)
+            by_resource[request.resource].append((request, size))
+    except TooManyStepsError as error:
+        yield error.create_finding()
 
 
 def lint_implied_request(

@@ -2,108 +2,56 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from tallygate.accounting.names import LIMITS_PREFIX
 from tallygate.documents.syntax_tree import join_path
 from tallygate.policy import coverage, model
 from tallygate.policy.cap_limits import CapLimit, describe_limit, is_never_above
+from tallygate.policy.comparison_effort import (
+    MATCH_STEPS,
+    Effort,
+    TooManyStepsError,
+    measure_globs,
+    measure_match,
+    measure_namespaces,
+)
 from tallygate.policy.deadlines import DeadlineChecks
 from tallygate.policy.formats import PODS_RESOURCE
 from tallygate.policy.globs import is_literal
 from tallygate.policy.lint_findings import LintFinding, create_error, create_finding, create_warning
 from tallygate.policy.matching import FAMILY_PATTERNS
-from tallygate.policy.policy_codes import CONTRADICTORY, MISSPELT_RESOURCE, SHADOWED, TOO_LARGE
-from tallygate.policy.selectors import NamespaceSelector, PolicyLabelSelector
+from tallygate.policy.policy_codes import CONTRADICTORY, MISSPELT_RESOURCE, SHADOWED
 from tallygate.policy.suggest import suggest_well_known
 
-MAX_STEPS: Final = 10_000_000
-"""The largest effort of comparing policies with each other. A step takes some microseconds at most; two thousand rules
-on one resource, each for another namespace, take all of it."""
-
-_RULE_STEPS: Final = 5
-_NAME_PAIRS_PER_STEP: Final = 10
 _ENFORCEMENTS_BY_STRICTNESS = (model.Enforcement.AUDIT, model.Enforcement.WARN, model.Enforcement.DENY)
 _ANY_DOMAIN = ""
 _CONTAINER_FIELD, _POD_FIELD = "spec.checks.perContainer", "spec.checks.perPod"
 _CLAIM_FIELD, _DEVICES_FIELD = "spec.checks.perClaim", "spec.checks.devices"
 
 
-class _TooManyStepsError(Exception):
-    """Comparing the policies up to one with each other takes too long."""
-
-    def __init__(self, policy: model.ResourceRule | model.NamespaceCap) -> None:
-        super().__init__(policy.name)
-        self.policy = policy
-
-    def create_finding(self) -> LintFinding:
-        text = (
-            "the policies up to this one have too many names and wildcards to compare them with each other; write "
-            "fewer policies, or fewer names in them"
-        )
-        return create_finding(self.policy, create_error("", TOO_LARGE, text))
-
-
-class _Effort:
-    """The steps of comparing policies so far."""
-
-    def __init__(self) -> None:
-        self._steps = 0
-
-    def add(self, policy: model.ResourceRule | model.NamespaceCap, steps: int, name_pairs: int) -> None:
-        """Count a comparison of a policy.
-
-        Raises:
-            _TooManyStepsError: if there were more than `MAX_STEPS`.
-        """
-        self._steps += steps + name_pairs // _NAME_PAIRS_PER_STEP
-        if self._steps > MAX_STEPS:
-            raise _TooManyStepsError(policy)
-
-
 def lint_pairs(rules: tuple[model.ResourceRule, ...]) -> Iterator[LintFinding]:
     """Yield the findings about each two rules that may apply to one resource, or an error if that takes too long."""
     shadowed: set[str] = set()
-    sizes, effort = [_measure_rule(rule) for rule in rules], _Effort()
+    sizes, effort = [_measure_rule(rule) for rule in rules], Effort()
     try:
         for first_index, second_index in _list_comparable_pairs(rules):
             first, second = rules[first_index], rules[second_index]
-            effort.add(second, _RULE_STEPS, sizes[first_index] * sizes[second_index])
+            effort.add(second, MATCH_STEPS, sizes[first_index] * sizes[second_index])
             for narrow, wide in _find_shadowing(first, second):
                 if narrow.name not in shadowed:
                     shadowed.add(narrow.name)
                     text = f'says nothing that rule "{wide.name}" ({wide.location}) does not say already; remove one'
                     yield create_finding(narrow, create_warning("", SHADOWED, text))
             yield from _find_contradiction(first, second)
-    except _TooManyStepsError as error:
+    except TooManyStepsError as error:
         yield error.create_finding()
 
 
 def _measure_rule(rule: model.ResourceRule) -> int:
-    exempt = rule.match.exempt
-    globs = (*rule.resources, *exempt.users, *exempt.groups, *exempt.service_accounts)
     devices = rule.checks.devices
-    size = _measure_globs(globs) + _measure_selector(rule.match.object_selector)
-    return size + _measure_namespaces(rule.match.namespaces) + _measure_globs(devices.classes if devices else ())
-
-
-def _measure_namespaces(selector: NamespaceSelector | None) -> int:
-    if selector is None:
-        return 0
-    return _measure_globs((*selector.include, *selector.exclude)) + _measure_selector(selector.selector)
-
-
-def _measure_selector(selector: PolicyLabelSelector | None) -> int:
-    if selector is None:
-        return 0
-    return len(selector.match_labels) + sum(1 + len(each.values) for each in selector.match_expressions)
-
-
-def _measure_globs(globs: Iterable[str]) -> int:
-    """Return the number of names, in which each `*` counts as one more, and each character of a name with `?`."""
-    return sum(1 + (len(glob) if "?" in glob else glob.count("*")) for glob in globs)
+    return measure_match(rule.match) + measure_globs((*rule.resources, *(devices.classes if devices else ())))
 
 
 def _list_comparable_pairs(rules: tuple[model.ResourceRule, ...]) -> Iterator[tuple[int, int]]:
@@ -327,7 +275,7 @@ def lint_redundant_caps(caps: tuple[model.NamespaceCap, ...]) -> Iterator[LintFi
 
     It is an error if that takes too long.
     """
-    effort = _Effort()
+    effort = Effort()
     try:
         redundant = list(_find_redundant_caps(caps, effort))
         for cap, covering in redundant:
@@ -337,12 +285,12 @@ def lint_redundant_caps(caps: tuple[model.NamespaceCap, ...]) -> Iterator[LintFi
             yield create_finding(cap, create_warning("", SHADOWED, text))
         names = {cap.name for cap, _ in redundant}
         yield from _lint_idle_limits(caps, names, effort)
-    except _TooManyStepsError as error:
+    except TooManyStepsError as error:
         yield error.create_finding()
 
 
 def _find_redundant_caps(
-    caps: tuple[model.NamespaceCap, ...], effort: _Effort
+    caps: tuple[model.NamespaceCap, ...], effort: Effort
 ) -> Iterator[tuple[model.NamespaceCap, model.NamespaceCap]]:
     """Yield each cap that decides nothing, with an earlier one on the same pods of the same namespaces."""
     groups: dict[str, list[model.NamespaceCap]] = {}
@@ -357,10 +305,10 @@ def _find_redundant_caps(
 
 
 def _lint_idle_limits(
-    caps: tuple[model.NamespaceCap, ...], redundant_names: set[str], effort: _Effort
+    caps: tuple[model.NamespaceCap, ...], redundant_names: set[str], effort: Effort
 ) -> Iterator[LintFinding]:
     """Yield a warning for each hard limit that never decides, since another cap limits all of its pods to less."""
-    sizes = [_measure_namespaces(cap.namespaces) for cap in caps]
+    sizes = [measure_namespaces(cap.namespaces) for cap in caps]
     indices_by_name: dict[str, list[int]] = {}
     for index, cap in enumerate(caps):
         for name in cap.hard:
