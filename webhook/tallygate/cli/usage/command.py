@@ -435,8 +435,7 @@ def _choose_ledgers(query: UsageQuery, cluster: ClusterState) -> list[usage_repo
 @click.option(
     "--by",
     metavar="GROUP",
-    default="namespace",
-    help="The groups of --hours: namespace, workload, or label=KEY for the values of a label of pods.",
+    help="The groups of --hours: namespace (the default), workload, or label=KEY for the values of a label of pods.",
 )
 @click.option(
     "--from", "begin", metavar="TIME", help="The beginning of the report; by default the first of --snapshots."
@@ -465,7 +464,7 @@ def usage(  # noqa: PLR0913 -- one argument for each option
     capacity: bool,
     hours: bool,
     snapshots: Path | None,
-    by: str,
+    by: str | None,
     begin: str | None,
     end: str | None,
     total: bool,
@@ -491,9 +490,10 @@ def usage(  # noqa: PLR0913 -- one argument for each option
     """
     if hours:
         _check_hours(ctx, snapshots)
-        return print_hours(HoursQuery(snapshots, connection, namespace, all_namespaces, by, begin, end, output))
+        groups = by or "namespace"
+        return print_hours(HoursQuery(snapshots, connection, namespace, all_namespaces, groups, begin, end, output))
     modes = {"--explain": bool(explain), "--verify": verify, "--watch": watch, "--capacity": capacity}
-    _check_options(modes, cap=bool(cap), snapshot=bool(snapshot), of_hours=any((snapshots, begin, end)))
+    _check_options(modes, cap=bool(cap), snapshot=bool(snapshot), of_hours=any((snapshots, by, begin, end)))
     source = ClusterSource(connection, snapshot)
     policy_set, unknown_reason = (_load_caps(policies), "") if policies else _find_caps(source)
     if not policy_set.caps:
@@ -612,7 +612,7 @@ def _check_options(modes: Mapping[str, bool], *, cap: bool, snapshot: bool, of_h
         UsageError: if options contradict each other.
     """
     if of_hours:
-        raise framework.UsageError("--snapshots, --from and --until are for --hours: add it")
+        raise framework.UsageError("--snapshots, --by, --from and --until are for --hours: add it")
     if modes["--verify"] and (modes["--explain"] or modes["--watch"]):
         raise framework.UsageError("--verify cannot be combined with --explain or --watch")
     if modes["--explain"] and cap:

@@ -1,23 +1,26 @@
 """The hours for which pods and claims had devices, from a folder of snapshots that are named by their times."""
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
+from tallygate.accounting.charge import ConsumerKind
 from tallygate.answers.device_hours import DeviceHours, Grouping, HoursSums, format_duration
 from tallygate.answers.usage_report import format_time
 from tallygate.cli import framework, progress
-from tallygate.cli.sources.snapshot_file import read_items
-from tallygate.cluster.device_times import ConsumerMeter, TimedConsumer
+from tallygate.cli.sources.snapshot_file import SnapshotError, read_items
+from tallygate.cluster.consumer_sums import KIND_NAMES
+from tallygate.cluster.device_times import ConsumerMeter, ConsumerTracker, TimedConsumer
 from tallygate.kube.resource_codec import Replaced
 from tallygate.objects.devices import DeviceClass, DeviceClassSpec, ResourceClaim
 from tallygate.objects.meta import ObjectMeta
 from tallygate.objects.timed_pods import TimedPod
 from tallygate.policy.times import TimeError, parse_time
-from tallygate.state.informers.claim_records import ClaimGroup, create_claim_record
+from tallygate.state.informers.claim_records import ClaimGroup, ClaimRecord, create_claim_record
 from tallygate.state.informers.pod_records import ChargeGroupInterner, PodRecord, create_pod_record
 
 _NAME_PATTERN = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})T([0-9]{2}):?([0-9]{2}):?([0-9]{2})Z", re.ASCII)
@@ -58,23 +61,43 @@ class _SnapshotSeries:
         self._pods: list[PodRecord] = []
         self._claims: list[PodRecord] = []
         self._classes: dict[str, str] = {}
+        self._lacking: dict[str, Path] = {}  # by the UID of a pod or claim that was seen: the first file without it
 
     def read(self, time: int, path: Path) -> None:
         """Add a snapshot that is newer than the last one.
 
         Raises:
-            SnapshotError: if the file is not a snapshot.
+            SnapshotError: if the file is not a snapshot, or an earlier one was not of the whole cluster.
         """
         self._pods, self._claims, self._classes = [], [], {}
         self._has_claims = self._needs_claims = False
         read_items(path, self._add, lambda _: None)
         self.meter.names.update(self._classes)
+        self._check_whole(path, self.meter.pods, self._pods)
         self.meter.apply_pods(Replaced(self._pods, 1), time)
         if self._has_claims:
+            self._check_whole(path, self.meter.claims, self._claims)
             self.meter.apply_claims(Replaced(self._claims, 1), time)
         elif self._needs_claims:
             self.without_claims += 1
         self.times.append(time)
+
+    def _check_whole(self, path: Path, tracker: ConsumerTracker, records: Sequence[PodRecord]) -> None:
+        """Check that no pod or claim is stored again which an earlier snapshot lacks: no other one has its UID.
+
+        Raises:
+            SnapshotError: naming the snapshot that lacks it.
+        """
+        seen, listed = {each.uid for each in tracker.list_seen()}, {record.uid: record for record in records}
+        for uid in self._lacking.keys() & listed.keys():
+            record = listed[uid]
+            kind = ConsumerKind.CLAIM if isinstance(record, ClaimRecord) else ConsumerKind.POD
+            found = f"{KIND_NAMES[kind]} {record.namespace}/{record.name}"
+            raise SnapshotError(
+                f"{self._lacking[uid]}: it lacks {found}, which earlier snapshots and {path} have, so it is not of the "
+                "whole cluster; remove it"
+            )
+        self._lacking |= dict.fromkeys(seen - listed.keys(), path)
 
     def _add(self, kind: str, item: msgspec.Raw) -> bool:
         """Add an object of a snapshot; return whether snapshots have its kind.
@@ -121,8 +144,10 @@ def read_snapshot_hours(
     for time, path in progress.track("reading snapshots", _list_snapshots(folder)):
         series.read(time, path)
     times = series.times
-    begin = max(_parse_period_time("--from", period[0]) or times[0], times[0])
-    end = min(_parse_period_time("--until", period[1]) or times[-1], times[-1])
+    first, last = _parse_period_time("--from", period[0]), _parse_period_time("--until", period[1])
+    if first is not None and last is not None and first >= last:
+        raise framework.UsageError(f"--from {period[0]} is not before --until {period[1]}: write an earlier time")
+    begin, end = max(first or times[0], times[0]), min(last or times[-1], times[-1])
     if begin >= end:
         raise framework.UsageError(
             f"the snapshots are of {_format_seconds(times[0])} to {_format_seconds(times[-1])}: no time of the period "
