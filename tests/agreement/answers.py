@@ -181,7 +181,7 @@ class GateWorld:
             view=ClusterView(
                 namespaces=state.namespaces,
                 usage_lister=usage_lister,
-                cap_sources=state.get_cap_sources,
+                cap_sources=lambda: state.get_cap_sources(policies),
                 claim_templates=state.claim_templates,
                 least_amounts=LeastAmounts(state.devices.list_slices, state.device_classes.find_selectors),
                 find_pod_defaults=state.find_pod_defaults,

@@ -86,13 +86,46 @@ _LIMITS = st.fixed_dictionaries(
 )
 
 
+_SHARES = st.sampled_from(
+    [
+        lambda limit: {"percent": "60%", "atMost": limit},
+        lambda limit: {"percent": f"{limit}.5%", "atLeast": min(limit, 3), "round": "up"},
+        lambda limit: f"{6 * limit}.125%",
+    ]
+)
+"""Limits that are a share of the GPUs of the nodes, by an amount."""
+
+_MOST_OWNERS = 4
+_OWNERS: list[list[list[str]]] = [[["*"]], [["*a"], ["*"]], [["*-*"]], [["*b*"], ["*-a", "*t*"]]]
+"""The entries of guarantees: globs that match a namespace of every drawn cap."""
+
+
+def _create_guarantees(hard: Object, owners: list[list[str]], share: Object) -> list[Object]:
+    """Return guarantees of at most a third of each limit: amounts, or percentages of what is no whole number.
+
+    A third of less than four may be nothing.
+    """
+    amounts: Object = {
+        name: limit // 3 if isinstance(limit, int) and name not in share else "30%"
+        for name, limit in hard.items()
+        if not isinstance(limit, int) or limit >= _MOST_OWNERS
+    }
+    return [{"namespaces": names, "amounts": amounts} for names in owners if amounts]
+
+
 def _create_cap_spec(spec: Object) -> Object:
     """Return a cap's spec, with the weights of a sum that it limits, and its soft limit below the hard one."""
     if UNITS in spec.get("hard", {}):
         spec = {**spec, "counts": {UNITS: {"weights": {GPU: 4, LICENCE: 1}}}}
     if GPU in spec["hard"]:
         spec = {**spec, "hard": {**spec["hard"], GPU: spec["hard"][GPU] + 1}}  # above a soft limit
-    fields = {name: value for name, value in spec.items() if name not in {"grouped", "shared"}}
+    hard, share = spec["hard"], {}
+    if GPU in hard and "share" in spec:
+        share = {GPU: spec["share"](hard[GPU])}
+    fields = {name: value for name, value in spec.items() if name not in {"grouped", "shared", "share", "owners"}}
+    fields["hard"] = {**hard, **share}
+    if (spec["grouped"] or spec["shared"]) and (made := _create_guarantees(hard, spec.get("owners", []), share)):
+        fields["guarantee"] = made
     if spec["grouped"]:
         return {**fields, "groupBy": {"label": "team"}}
     return {**fields, "shared": True} if spec["shared"] else fields
@@ -109,6 +142,8 @@ _CAPS = st.fixed_dictionaries(
         "soft": st.just({GPU: 1}),
         "workloads": st.sampled_from(["deny", "warn", "ignore"]),
         "admit": st.just("whole"),
+        "share": _SHARES,
+        "owners": st.sampled_from(_OWNERS),
     },
 ).map(_create_cap_spec)
 
@@ -300,6 +335,11 @@ _LIMIT_RANGES = st.lists(_LIMIT_RANGE_ITEMS, max_size=1).map(
 _STORED_CLASS = _create_stored(
     "DeviceClass", CLASS, "", apiVersion="resource.k8s.io/v1", spec={"extendedResourceName": GPU}
 )
+_STORED_NODES = [
+    _create_stored("Node", name, "", apiVersion="v1", spec=spec, status={"allocatable": {GPU: gpus}})
+    for name, gpus, spec in (("gpu-1", "8", {}), ("gpu-2", "9", {"unschedulable": True}))
+]
+"""The nodes of whose GPUs limits are shares."""
 _LABELS = _draw_some(tier=st.sampled_from(["gold", "silver"]), team=st.sampled_from(["vision", "speech"]))
 
 
@@ -313,7 +353,15 @@ def _create_stored_namespaces(labels: list[Object]) -> list[Object]:
 CASES = st.builds(
     lambda policies, namespaces, pods, claims, limit_ranges, created: DrawnCase(
         policies,
-        (*_create_stored_namespaces(namespaces), _STORED_CLASS, _STORED_TEMPLATE, *limit_ranges, *claims, *pods),
+        (
+            *_create_stored_namespaces(namespaces),
+            *_STORED_NODES,
+            _STORED_CLASS,
+            _STORED_TEMPLATE,
+            *limit_ranges,
+            *claims,
+            *pods,
+        ),
         created,
     ),
     POLICIES,

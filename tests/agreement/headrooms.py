@@ -131,7 +131,7 @@ _SMALL = st.sampled_from([{}, {"cpu": "1"}, {GPU: "1"}, {GPU: "2", "memory": "1G
 HEADROOM_CASES = st.builds(
     lambda case, small, nodes, constraints, shapes, implied: DrawnCase(
         (*case.policies, *name_policies("NodeShape", shapes), *name_policies("ImpliedRequest", implied)),
-        (*nodes, *case.stored),
+        (*nodes, *(each for each in case.stored if each["kind"] != "Node")),
         _constrain(small or case.created, constraints),
     ),
     CASES,
@@ -169,7 +169,7 @@ def compare_headroom(case: DrawnCase, folder: Path) -> int:
         return 0
     assert result.exit_code == 0, result.output
     assert shown["items"] == json.loads(result.stdout)["items"]
-    assert all(remark in result.stderr for remark in shown["remarks"])
+    assert all(remark in result.stderr for remark in shown["remarks"]), (shown["remarks"], result.stderr)
     hidden: Object = json.loads(
         json.dumps(convert_headroom(answer, state, NOW, VisibleNames(frozenset({HOME}), nodes=False)))
     )

@@ -211,6 +211,8 @@ def check_amounts(shown: Element, item: Object, others: Mapping[str, int]) -> No
     if bars:
         expected |= _convert_present(name, item, "free", "hard")
         expected["reserved"] = create_quantity(name, reserved) if reserved else None
+        guaranteed = item["hard"] - used - reserved - item["free"]
+        expected["guaranteed"] = create_quantity(name, guaranteed) if guaranteed > 0 else None
     if elsewhere:
         expected |= {"own": create_quantity(name, own), "others": create_quantity(name, elsewhere)}
     assert found._asdict() == expected | {"resource": name}

@@ -11,7 +11,8 @@ _VOID: Final = frozenset({"meta", "link", "input", "br", "rect", "option", "circ
 _STRIP_WIDTH: Final = 1000
 _AMOUNTS: Final = re.compile(
     r"(?P<resource>\S+): (?P<used>\S+) used(?: \((?P<own>\S+) here, (?P<others>\S+) by other namespaces\))?"
-    r"(?:, (?P<reserved>\S+) reserved)?(?:, (?P<free>\S+) free of (?P<hard>\S+?))?(?:, warns above (?P<soft>\S+?))?"
+    r"(?:, (?P<reserved>\S+) reserved)?(?:, (?P<guaranteed>\S+) guaranteed to other namespaces)?"
+    r"(?:, (?P<free>\S+) free of (?P<hard>\S+?))?(?:, warns above (?P<soft>\S+?))?"
     r"(?:, no hard limit)?"
 )
 
@@ -81,6 +82,7 @@ class ShownAmounts(NamedTuple):
     own: Quantity | None
     others: Quantity | None
     reserved: Quantity | None
+    guaranteed: Quantity | None
     free: Quantity | None
     hard: Quantity | None
     soft: Quantity | None

@@ -104,6 +104,7 @@ class Audit:
         policy_set = ActivePolicySet(policies, audit_input.now, audit_input.find_cap_sources(policies, audit_input.now))
         view = ClusterView(
             namespaces=audit_input.namespaces,
+            usage_lister=audit_input.usage_lister,
             evaluate_node_rules=None
             if audit_input.snapshots is None or not policy_set.rules.has_node_rules
             else partial(check_schedulability, snapshots=audit_input.snapshots, devices=audit_input.devices),
