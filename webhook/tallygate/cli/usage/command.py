@@ -490,8 +490,7 @@ def usage(  # noqa: PLR0913 -- one argument for each option
     """
     if hours:
         _check_hours(ctx, snapshots)
-        groups = by or "namespace"
-        return print_hours(HoursQuery(snapshots, connection, namespace, all_namespaces, groups, begin, end, output))
+        return print_hours(HoursQuery(snapshots, connection, namespace, all_namespaces, by, begin, end, output))
     modes = {"--explain": bool(explain), "--verify": verify, "--watch": watch, "--capacity": capacity}
     _check_options(modes, cap=bool(cap), snapshot=bool(snapshot), of_hours=any((snapshots, by, begin, end)))
     source = ClusterSource(connection, snapshot)

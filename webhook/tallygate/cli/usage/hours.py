@@ -38,10 +38,15 @@ class HoursQuery(NamedTuple):
     connection: Connection
     namespace: str | None
     is_of_all: bool
-    by: str
+    by: str | None
     begin: str | None
     end: str | None
     output: str
+
+    @property
+    def written_by(self) -> str:
+        """The groups, by default namespaces."""
+        return self.by or "namespace"
 
 
 class HoursReport(NamedTuple):
@@ -63,9 +68,9 @@ def print_hours(query: HoursQuery) -> None:
             the period is empty, or the gate does not answer.
         SnapshotError: if a file is not a snapshot.
     """
-    grouping = parse_grouping(query.by)
+    grouping = parse_grouping(query.written_by)
     if grouping is None:
-        raise framework.UsageError(f"--by {query.by}: write {GROUPINGS}")
+        raise framework.UsageError(f"--by {query.written_by}: write {GROUPINGS}")
     report = _read_snapshots(query, grouping) if query.folder is not None else _ask_gate(query)
     columns = create_columns(grouping)
 
@@ -106,12 +111,12 @@ def _ask_gate(query: HoursQuery) -> HoursReport:
         gate = open_gate(query.connection, create_gate_options())
         namespace = "" if query.is_of_all else query.namespace or ""
         try:
-            answer = read_hours(gate, namespace, query.by)
+            answer = read_hours(gate, namespace, query.written_by)
         except GateError as error:
             if error.status != _FORBIDDEN or query.is_of_all or namespace:
                 raise
             namespace = query.connection.choose_namespace(None)
-            answer = read_hours(gate, namespace, query.by)
+            answer = read_hours(gate, namespace, query.written_by)
             click.echo(f"tallygate: you may not list all pods: this is namespace {namespace}", err=True)
     except NoGateError as error:
         raise framework.UsageError(f"{error}\n{_INSTEAD}") from error
