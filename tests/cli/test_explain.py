@@ -52,8 +52,8 @@ def test_a_code_is_explained() -> None:
         "TG101 not-whole",
         code.summary,
         code.explanation,
-        "This fails:",
-        "This passes:",
+        "This gets TG101:",
+        "This does not:",
         "        nvidia.com/gpu: 1500m",
     ):
         assert part in text

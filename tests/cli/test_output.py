@@ -73,7 +73,7 @@ def test_the_help_of_every_code_has_closed_fences(code: Code) -> None:
     (rule,) = ci_formats.create_sarif([finding], "1")["runs"][0]["tool"]["driver"]["rules"]
     lines = rule["help"]["markdown"].splitlines()
     assert [line for line in lines if "```" in line] == ["```yaml", "```"] * 2
-    assert {"This fails:", "This passes:"} <= set(lines) & set(rule["help"]["text"].splitlines())
+    assert {f"This gets {code.number}:", "This does not:"} <= set(lines) & set(rule["help"]["text"].splitlines())
 
 
 @given(st.lists(FINDINGS, max_size=4))

@@ -412,9 +412,9 @@ def _render_code(code: Code) -> Lines:
         Text(f"{code.number} {code.slug}", "bold"),
         Text(code.summary),
         Text(f"\n{code.explanation}\n"),
-        Text("This fails:", "red"),
+        Text(f"This gets {code.number}:", "red"),
         Text(_indent(code.invalid_example)),
-        Text("This passes:", "green"),
+        Text("This does not:", "green"),
         Text(_indent(code.valid_example)),
     )
 

@@ -73,10 +73,10 @@ def _create_rule(code: Code) -> dict[str, Any]:
         "shortDescription": {"text": code.summary},
         "fullDescription": {"text": code.explanation},
         "help": {
-            "text": f"{code.explanation}\n\nThis fails:\n{_end_line(code.invalid_example)}\n"
-            f"This passes:\n{_end_line(code.valid_example)}",
-            "markdown": f"{code.explanation}\n\nThis fails:\n\n{_fence(code.invalid_example)}\nThis "
-            f"passes:\n\n{_fence(code.valid_example)}",
+            "text": f"{code.explanation}\n\nThis gets {code.number}:\n{_end_line(code.invalid_example)}\n"
+            f"This does not:\n{_end_line(code.valid_example)}",
+            "markdown": f"{code.explanation}\n\nThis gets {code.number}:\n\n{_fence(code.invalid_example)}\n"
+            f"This does not:\n\n{_fence(code.valid_example)}",
         },
     }
 
