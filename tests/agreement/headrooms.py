@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from click.testing import CliRunner
@@ -144,16 +144,20 @@ HEADROOM_CASES = st.builds(
 """Cases with nodes, and new objects with constraints on them."""
 
 
+_VERSION: Final = {"kind": "ClusterVersion", "gitVersion": "v1.37.2"}
+
+
 def compare_headroom(case: DrawnCase, folder: Path) -> int:
     """Compare the answers; one without rights has the numbers, and no name of others. Return the number of copies."""
     policies, stored = parse_policies(case), [mark_names(each, HOME) for each in case.stored]
     (folder / "policies.yaml").write_text(write_stream(case.policies))
     text = write_stream([case.created])
     (folder / "new.yaml").write_text(text)
-    snapshot = write_snapshot(folder, list_snapshot_items(stored))
+    items = [_VERSION, *list_snapshot_items(stored)]
+    snapshot = write_snapshot(folder, items)
     words = ["headroom", str(folder / "new.yaml"), "-n", HOME, "--policies", str(folder / "policies.yaml")]
     result = CliRunner().invoke(root, [*words, "--snapshot", str(snapshot), "-o", "json"])
-    state = build_state(list_snapshot_items(stored))
+    state = build_state(items)
     before, context = describe(state), create_context(state, policies, HOME)
     try:
         answer, error = answer_headroom(read_manifests(text), context), ""
