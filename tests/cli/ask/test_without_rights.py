@@ -165,6 +165,7 @@ def test_the_gate_counts_the_copies_of_a_pod(tmp_path: Path) -> None:
     assert result.stderr.splitlines() == [
         f"tallygate: you may not read the whole cluster: {answers}",
         "tallygate: the limitranges of this cluster are not known: new pods count as they are written",
+        "tallygate: the API server does not report its version: the rules of kube-scheduler 1.37 apply",
     ]
     assert gate.requests[0].startswith(b"POST /v1/headroom?namespace=team-a HTTP/1.1\r\n")
 
