@@ -77,7 +77,7 @@ PERCENT_MUTANTS: Mapping[str, Mutant] = {
     ),
     "starts_without_record": _create(
         "starts without what the leader has recorded of capacities",
-        patch.object(SettledCapacities, "_restore", lambda _settled, _steps: _Window()),
+        patch.object(SettledCapacities, "_restore", lambda _settled, _steps, _settle: _Window()),
         _FAULTS,
         seed=2,
     ),
