@@ -40,7 +40,7 @@ class Prerequisite(StrEnum):
     COUNT_GUARANTEES = "the ledger does not count each namespace with a guarantee by itself yet"
     COUNT_NAMESPACES = "the ledger was counted with other namespaces"
     COUNT_CONSUMERS = "the ledger was counted before its cap became active here"
-    COUNT_POD = "the pod for which the scheduler made the claim is not counted yet"
+    COUNT_POD = "a claim of the scheduler for a pod has no room: the pod is not counted yet, or too much is used"
     SETTLE_POD_NAME = "a pod of the same name may still be stored next to the claim that the scheduler made for a pod"
     COUNT_CLAIM = "the ledger was counted before the claim was stored as it is"
     CONFIRM_CLAIMS = "claims of the scheduler may be counted twice until the statuses of their pods name them"
