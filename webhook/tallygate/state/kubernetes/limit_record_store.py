@@ -16,7 +16,7 @@ from tallygate.kube.resource_codec import create_response_error
 from tallygate.objects.coordination import Lease, LeaseSpec
 from tallygate.objects.meta import ObjectMeta, OwnerReference
 from tallygate.policy.limit_annotations import ANNOTATION_PREFIX, LimitRecords, select_texts
-from tallygate.state.kubernetes.stored_leases import create_leases_path, decode_leases
+from tallygate.state.kubernetes.stored_leases import create_leases_path, decode_leases, write_lease
 
 if TYPE_CHECKING:
     from tallygate.kube.client import ApiClient
@@ -69,19 +69,14 @@ class LimitRecordStore:
         Raises:
             ApiError: if it is not stored, or if that is unknown.
         """
+        if record.texts:
+            return write_lease(self._client, self._path, _encode(record))
         path = f"{self._path}/{_NAME_PREFIX}{record.namespace}"
-        if not record.texts:
-            body = _ENCODER.encode({"preconditions": {"resourceVersion": record.version}} if record.version else {})
-            response = self._client.delete(path, body, timeout=_TIMEOUT_SECONDS)
-            if response.status == HTTPStatus.NOT_FOUND:
-                return True
-        elif record.version:
-            response = self._client.replace(path, _ENCODER.encode(_encode(record)), timeout=_TIMEOUT_SECONDS)
-        else:
-            response = self._client.create(self._path, _ENCODER.encode(_encode(record)), timeout=_TIMEOUT_SECONDS)
-        if response.status in (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND):
+        body = _ENCODER.encode({"preconditions": {"resourceVersion": record.version}} if record.version else {})
+        response = self._client.delete(path, body, timeout=_TIMEOUT_SECONDS)
+        if response.status == HTTPStatus.CONFLICT:
             return False
-        if response.status not in (HTTPStatus.OK, HTTPStatus.CREATED):
+        if response.status not in (HTTPStatus.OK, HTTPStatus.NOT_FOUND):
             raise create_response_error(response)
         return True
 

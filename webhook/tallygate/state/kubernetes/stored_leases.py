@@ -41,6 +41,26 @@ def decode_leases(body: bytes) -> Sequence[Lease]:
         raise StoreUnavailableError(f"the API server's answer is not a list of leases: {error}") from None
 
 
+def write_lease(client: "ApiClient", path: str, lease: Lease) -> bool:
+    """Create a Lease without a version, or replace that of its version, and return whether it is stored.
+
+    It is not if another client wrote or deleted it meanwhile; `path` is that of the Leases of its namespace.
+
+    Raises:
+        ApiError: if it is not stored for another reason, or if that is unknown.
+    """
+    body = _ENCODER.encode(lease)
+    if lease.metadata.resource_version is None:
+        response = client.create(path, body, timeout=_TIMEOUT_SECONDS)
+    else:
+        response = client.replace(f"{path}/{lease.metadata.name}", body, timeout=_TIMEOUT_SECONDS)
+    if response.status in (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND):
+        return False
+    if response.status not in (HTTPStatus.OK, HTTPStatus.CREATED):
+        raise create_response_error(response)
+    return True
+
+
 class StoredAnnotations(NamedTuple):
     """The annotations of a Lease at a version, None if it does not exist."""
 
@@ -86,16 +106,7 @@ class AnnotatedLease:
             annotations=dict(written.annotations),
         )
         renewed = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")  # a MicroTime
-        body = _ENCODER.encode(Lease(metadata, LeaseSpec(renew_time=renewed)))
-        if written.version is None:
-            response = self._client.create(self._path, body, timeout=_TIMEOUT_SECONDS)
-        else:
-            response = self._client.replace(f"{self._path}/{self._name}", body, timeout=_TIMEOUT_SECONDS)
-        if response.status in (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND):
-            return False
-        if response.status not in (HTTPStatus.OK, HTTPStatus.CREATED):
-            raise create_response_error(response)
-        return True
+        return write_lease(self._client, self._path, Lease(metadata, LeaseSpec(renew_time=renewed)))
 
     def close(self) -> None:
         """Break a request in progress; later ones fail."""
