@@ -1,5 +1,6 @@
 """A real HTTP server on loopback that sends the bytes of a script, in the pieces of the script."""
 
+import re
 import socket
 import ssl
 import struct
@@ -64,7 +65,7 @@ class RawServer:
 
     def _send(self, connection: socket.socket, parts: Sequence[Part]) -> None:
         request = b""
-        while b"\r\n\r\n" not in request:
+        while _is_incomplete(request):  # a close before all is read would reset the connection
             received = connection.recv(65536)
             if not received:
                 return
@@ -92,6 +93,12 @@ def raw_server(*responses: Sequence[Part], context: ssl.SSLContext | None = None
             with suppress(OSError):
                 listener.shutdown(socket.SHUT_RDWR)
             thread.join(5)
+
+
+def _is_incomplete(request: bytes) -> bool:
+    head, end, body = request.partition(b"\r\n\r\n")
+    length = re.search(rb"(?im)^content-length: *(\d+)", head)
+    return not end or (length is not None and len(body) < int(length[1]))
 
 
 def _serve(server: RawServer, listener: socket.socket) -> None:
